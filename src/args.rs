@@ -15,7 +15,7 @@ pub const DEFAULT_BUDGET: u64 = 1500;
 
 /// When output has colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Colour {
+pub enum ColourChoice {
     /// On a terminal, unless `NO_COLOR` is set
     Auto,
     /// Also in pipes and files
@@ -45,7 +45,7 @@ pub struct Common {
     pub verbose: u8,
     /// When output has colours
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHEN", default_value = "auto")]
-    pub color: Colour,
+    pub color: ColourChoice,
 }
 
 impl Common {

@@ -29,8 +29,8 @@ use recipe::RecipeCommand;
 use trace::TraceArgs;
 
 pub use campaign::{
-    BackupArgs, BaselineArgs, CampaignCommand, CampaignOrFinding, ExportArgs, GateArgs, LabelArgs, LabelCommandArgs,
-    Limits, ResumeArgs, RmArgs, RunArgs, ShowArgs,
+    BackupArgs, BaselineArgs, CampaignCommand, CampaignOrFinding, ExportCampaignArgs, GateArgs, LabelArgs,
+    LabelCommandArgs, LimitArgs, ResumeArgs, RmArgs, RunArgs, ShowArgs,
 };
 pub use host::{DiagnoseArgs, HostCommand, MatrixArgs, MeasuredHostArgs, TopologyArgs, WatchHostArgs};
 pub use job::{JobArgs, JobCollective, JobCommand, PairsArgs, RunJobArgs, WatchJobArgs};
@@ -196,12 +196,12 @@ pub struct MeasureArgs {
 pub struct SchemaArgs {
     /// The file's format
     #[arg(value_name = "FORMAT")]
-    pub format: Format,
+    pub format: SchemaFormat,
 }
 
 /// The formats that have a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum SchemaFormat {
     /// What two hosts do: workload/1
     Workload,
     /// A set of workloads: space/1

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use kelpie_examine::files::read_file;
 use kelpie_reports::baseline::Baseline;
-use kelpie_reports::gate::{Colour, Gate, Ruling};
+use kelpie_reports::gate::{Gate, GateColour, Ruling};
 
 use crate::cli::GateArgs;
 use crate::exit;
@@ -37,5 +37,5 @@ pub fn exit_of(ruling: &Ruling, next: Option<&str>) -> ExitCode {
     let stopped = plural(ruling.stopped_by.len() as u64, "anomalous experiment") + &findings;
     let (colour, passed) = (ruling.colour, ruling.let_through);
     note(&format!("gate: {colour}, stopped by {stopped}, {passed} let through{worst}"));
-    if colour == Colour::Red { exit::anomalous() } else { exit::HEALTHY }
+    if colour == GateColour::Red { exit::anomalous() } else { exit::HEALTHY }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use kelpie_examine::files::read_file;
-use kelpie_examine::subsystem::{Changes, OpenedSubsystem};
+use kelpie_examine::subsystem::{ModelChanges, OpenedSubsystem};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::{Space, Workload, suggestion};
 use kelpie_store::Database;
@@ -72,11 +72,11 @@ pub fn db_argument(database: &Database) -> String {
 impl SubsystemArgs {
     /// Opens the subsystem that the arguments name.
     pub fn open(&self) -> anyhow::Result<OpenedSubsystem> {
-        OpenedSubsystem::open(&self.subsystem, Changes { set: &self.set, fix: &self.fix }, &note)
+        OpenedSubsystem::open(&self.subsystem, ModelChanges { set: &self.set, fix: &self.fix }, &note)
     }
 }
 
 /// Opens the subsystem of this name, as it is.
 pub fn open_subsystem(name: &str) -> anyhow::Result<OpenedSubsystem> {
-    OpenedSubsystem::open(name, Changes::default(), &note)
+    OpenedSubsystem::open(name, ModelChanges::default(), &note)
 }

@@ -24,16 +24,16 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use args::{Colour, Common};
+use args::{ColourChoice, Common};
 use cli::Cli;
-use settings::Settings;
+use settings::ConfigFile;
 
 /// How much is said, and in which colours.
 fn begin(common: Common, is_agent: bool) {
     if let Some(is_coloured) = match common.color {
-        Colour::Auto => None,
-        Colour::Always => Some(true),
-        Colour::Never => Some(false),
+        ColourChoice::Auto => None,
+        ColourChoice::Always => Some(true),
+        ColourChoice::Never => Some(false),
     } {
         console::set_colors_enabled(is_coloured);
         console::set_colors_enabled_stderr(is_coloured);
@@ -64,7 +64,7 @@ fn logged(level: &str) -> Targets {
 
 /// The arguments, over what the user's configuration file says.
 fn arguments() -> Result<Cli, ExitCode> {
-    let settings = Settings::read().map_err(|error| {
+    let settings = ConfigFile::read().map_err(|error| {
         // Help and version are printed all the same.
         if let Err(asked) = Cli::try_parse()
             && !asked.use_stderr()

@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What strangers may take of the server.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct ServerLimits {
     /// Connections at once. A newer one takes the place of the oldest, which has been silent for longest.
     connections: usize,
     /// How long a connection lasts at most.
@@ -41,9 +41,9 @@ struct Limits {
 }
 
 /// Source: our choice of connections; 10 s is how long Prometheus waits for an answer (`scrape_timeout`).
-const LIMITS: Limits = Limits { connections: 64, deadline: Duration::from_secs(10) };
+const LIMITS: ServerLimits = ServerLimits { connections: 64, deadline: Duration::from_secs(10) };
 
-impl Limits {
+impl ServerLimits {
     /// When a connection that begins now is told that there is no page yet: before it ends.
     fn answer_by(self) -> Instant {
         Instant::now() + self.deadline * 4 / 5
@@ -89,10 +89,10 @@ impl Scrapes {
             );
         }
         let connections = LIMITS.connections.min(free_descriptors() / 2).max(1);
-        Self::within(listen, Limits { connections, ..LIMITS }).with_context(|| format!("listen on {listen}"))
+        Self::within(listen, ServerLimits { connections, ..LIMITS }).with_context(|| format!("listen on {listen}"))
     }
 
-    fn within(listen: SocketAddr, limits: Limits) -> std::io::Result<Self> {
+    fn within(listen: SocketAddr, limits: ServerLimits) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(listen))?;
         let address = listener.local_addr()?;
@@ -142,7 +142,7 @@ fn free_descriptors() -> usize {
     usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(open)
 }
 
-async fn accept(listener: &TcpListener, scrapes: &Sender<Scrape>, limits: Limits) {
+async fn accept(listener: &TcpListener, scrapes: &Sender<Scrape>, limits: ServerLimits) {
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let accepted = listener.accept().await;
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    fn server(limits: Limits) -> SocketAddr {
+    fn server(limits: ServerLimits) -> SocketAddr {
         let scrapes = Scrapes::within(SocketAddr::from(([127, 0, 0, 1], 0)), limits).expect("it listens");
         let address = scrapes.address();
         scrapes.answer_each(|| "a 1\n# EOF\n".to_owned());
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_client_that_never_ends_its_request_is_sent_away() {
-        let address = server(Limits { deadline: Duration::from_millis(50), ..LIMITS });
+        let address = server(ServerLimits { deadline: Duration::from_millis(50), ..LIMITS });
         let mut slow = connect(address);
         slow.write_all(b"GET /met").expect("it listens");
         assert_eq!(rest(slow), "");
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn who_asks_in_vain_is_told_so_before_the_connection_ends() {
-        let limits = Limits { deadline: Duration::from_secs(2), ..LIMITS };
+        let limits = ServerLimits { deadline: Duration::from_secs(2), ..LIMITS };
         let scrapes = Scrapes::within(SocketAddr::from(([127, 0, 0, 1], 0)), limits).expect("it listens");
         let waiting: Vec<_> = (0..3)
             .map(|_| {
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn silent_connections_keep_nobody_out() {
-        let address = server(Limits { deadline: Duration::from_hours(1), ..LIMITS });
+        let address = server(ServerLimits { deadline: Duration::from_hours(1), ..LIMITS });
         let silent: Vec<TcpStream> = (0..300).map(|_| connect(address)).collect();
         assert!(get(address).starts_with("HTTP/1.1 200"));
         for oldest in silent.into_iter().take(300 - LIMITS.connections) {

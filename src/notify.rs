@@ -55,7 +55,7 @@ fn parse_url(text: &str) -> Result<String, String> {
 
 /// An event that did not get everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct PendingEvent {
     /// Its number; 0 in states of earlier versions.
     #[serde(default)]
     number: u64,
@@ -68,7 +68,7 @@ pub struct Waiting {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Waits(Waiting),
+    Waits(PendingEvent),
     Delivered(u64, Way),
 }
 
@@ -91,7 +91,7 @@ impl Way {
     }
 }
 
-impl Waiting {
+impl PendingEvent {
     fn flag(&mut self, way: Way) -> &mut bool {
         match way {
             Way::Command => &mut self.for_command,
@@ -121,7 +121,7 @@ struct Tries {
 #[derive(Debug)]
 pub struct Outbox {
     to: NotifyArgs,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingEvent>,
     tries: [Tries; 2],
     client: ureq::Agent,
     queue: Option<Queue>,
@@ -152,7 +152,7 @@ impl Outbox {
     ///
     /// # Errors
     /// The file is there and cannot be read.
-    pub fn with_queue(to: NotifyArgs, path: PathBuf, more: Vec<Waiting>) -> anyhow::Result<Self> {
+    pub fn with_queue(to: NotifyArgs, path: PathBuf, more: Vec<PendingEvent>) -> anyhow::Result<Self> {
         let mut outbox = Self::new(to);
         if path.exists() {
             let text = read_file_up_to(&path, MAX_QUEUE)?;
@@ -210,14 +210,14 @@ impl Outbox {
     pub fn push(&mut self, number: u64, event: String) -> Option<String> {
         let (for_command, for_webhook) = (self.to.exec.is_some(), self.to.webhook.is_some());
         // After a kill an event may come again that is in the queue already.
-        let is_known = |waiting: &Waiting| waiting.number == number && is_same(&waiting.event, &event);
+        let is_known = |waiting: &PendingEvent| waiting.number == number && is_same(&waiting.event, &event);
         if !(for_command || for_webhook) || self.waiting.iter().any(is_known) {
             return None;
         }
         if self.waiting.len() >= WAITING {
             // The oldest are kept: they say how it began.
             let is_unheard =
-                |waiting: &Waiting| Way::ALL.iter().all(|way| !waiting.is_for(*way) || !self.is_given(*way));
+                |waiting: &PendingEvent| Way::ALL.iter().all(|way| !waiting.is_for(*way) || !self.is_given(*way));
             let unheard = self.waiting.iter().position(is_unheard);
             self.dropped += 1;
             let problem = format!("{WAITING} events wait for whoever is to hear of them");
@@ -227,7 +227,7 @@ impl Outbox {
             self.waiting.remove(place);
             self.rewrite_later();
         }
-        let waiting = Waiting { number, event, for_command, for_webhook };
+        let waiting = PendingEvent { number, event, for_command, for_webhook };
         self.append(&Line::Waits(waiting.clone()));
         self.waiting.push_back(waiting);
         None
@@ -319,7 +319,7 @@ impl Outbox {
 }
 
 /// Replaces the queue as a whole, and opens it to append.
-fn replaced(path: &Path, waiting: &VecDeque<Waiting>) -> anyhow::Result<File> {
+fn replaced(path: &Path, waiting: &VecDeque<PendingEvent>) -> anyhow::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut text = Vec::new();
     for one in waiting {

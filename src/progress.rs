@@ -12,9 +12,9 @@ use crate::output::{is_quiet, note, plural};
 const LINE: Duration = Duration::from_secs(10);
 
 /// The face of a running campaign.
-pub struct Progress {
+pub struct ProgressDisplay {
     bar: ProgressBar,
-    pace: Pace,
+    pace: ProgressPace,
     findings: u64,
     anomalies: u64,
     /// When the campaign has to stand still.
@@ -23,7 +23,7 @@ pub struct Progress {
     line: Option<Instant>,
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Progress towards `budget` experiments, or for as long as it takes.
     pub fn new(budget: Option<u64>) -> Self {
         Self::until(budget, None)
@@ -46,7 +46,7 @@ impl Progress {
             None => (ProgressBar::new_spinner(), "{spinner} {pos} experiments, {rate}, {msg}, {elapsed} so far"),
         };
         let style = ProgressStyle::with_template(template).expect("the template is a constant");
-        let pace = Pace::new();
+        let pace = ProgressPace::new();
         let (of_rate, of_left) = (pace.clone(), pace.clone());
         // A line that cannot be drawn is not worth stopping for.
         let style = style
@@ -138,7 +138,7 @@ impl Progress {
     }
 }
 
-impl kelpie_campaign::Progress for Progress {
+impl kelpie_campaign::Progress for ProgressDisplay {
     fn goes_on(&mut self, number: u64, findings: u64, anomalies: u64) {
         (self.findings, self.anomalies) = (findings, anomalies);
         self.read(number);
@@ -181,9 +181,9 @@ impl kelpie_campaign::Progress for Progress {
 /// When, and at which position, a pace began. What comes takes as long as what was, in the mean: single experiments of
 /// real hosts differ too much to look at the last ones alone.
 #[derive(Clone)]
-struct Pace(Arc<Mutex<(Instant, u64)>>);
+struct ProgressPace(Arc<Mutex<(Instant, u64)>>);
 
-impl Pace {
+impl ProgressPace {
     fn new() -> Self {
         Self(Arc::new(Mutex::new((Instant::now(), 0))))
     }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn findings_and_anomalies_are_counted() {
         for budget in [None, Some(10)] {
-            let mut progress = Progress::of_campaign(budget, None);
+            let mut progress = ProgressDisplay::of_campaign(budget, None);
             assert_eq!(progress.bar.message(), "0 findings, 0 anomalous");
             progress.replayed(1, true);
             progress.measured(2, false);
@@ -256,13 +256,13 @@ mod tests {
         assert_eq!(left(long, None), long);
         assert_eq!(left(Some(Duration::from_secs(1)), Some(soon)), Some(Duration::from_secs(1)));
         assert_eq!(left(None, None), None);
-        let progress = Progress::of_campaign(None, Some(soon));
+        let progress = ProgressDisplay::of_campaign(None, Some(soon));
         assert!(progress.standing().ends_with(" seconds left"), "{}", progress.standing());
     }
 
     #[test]
     fn what_comes_takes_as_long_as_what_was() {
-        let pace = Pace::new();
+        let pace = ProgressPace::new();
         assert_eq!(pace.left(0, 100), None);
         pace.begin(40);
         pace.0.lock().expect("unpoisoned").0 -= Duration::from_mins(10);

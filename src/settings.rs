@@ -11,7 +11,7 @@ use kelpie_spaces::read_tagged;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::args::Colour;
+use crate::args::ColourChoice;
 use crate::inputs::home_folder;
 
 /// The format tag of this version.
@@ -23,12 +23,12 @@ const MAX_FILE: u64 = 64 << 10;
 /// What the file says.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Settings {
+pub struct ConfigFile {
     #[serde(deserialize_with = "anywhere")]
     db: Option<PathBuf>,
     subsystem: Option<String>,
     #[serde(deserialize_with = "color")]
-    color: Option<Colour>,
+    color: Option<ColourChoice>,
 }
 
 /// A path that does not depend on the directory; `~` is the home folder.
@@ -42,13 +42,13 @@ fn anywhere<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf
     path.filter(|path| path.is_absolute()).ok_or_else(wrong).map(Some)
 }
 
-fn color<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Colour>, D::Error> {
+fn color<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ColourChoice>, D::Error> {
     let word = String::deserialize(deserializer)?;
     let wrong = |_| D::Error::custom(format!("`{word}` is not one of auto, always, never"));
-    Colour::from_str(&word, false).map_err(wrong).map(Some)
+    ColourChoice::from_str(&word, false).map_err(wrong).map(Some)
 }
 
-impl Settings {
+impl ConfigFile {
     /// Reads the user's file; one that is not there says nothing.
     pub fn read() -> anyhow::Result<Self> {
         let path = match std::env::var_os("KELPIE_CONFIG") {
@@ -101,18 +101,18 @@ mod tests {
     use super::*;
     use crate::cli::{self, CampaignCommand, Cli};
 
-    fn read(text: &str) -> anyhow::Result<Settings> {
-        Settings::from_bytes(Path::new("config.yaml"), text.as_bytes())
+    fn read(text: &str) -> anyhow::Result<ConfigFile> {
+        ConfigFile::from_bytes(Path::new("config.yaml"), text.as_bytes())
     }
 
     #[test]
     fn arguments_win_over_the_file() {
         let text = "kelpie: config/1\ndb: /data/k.db\nsubsystem: sim:H\ncolor: never\n";
         for (args, expected) in [
-            (&["kelpie", "campaign", "run"][..], ("/data/k.db", "sim:H", Colour::Never)),
+            (&["kelpie", "campaign", "run"][..], ("/data/k.db", "sim:H", ColourChoice::Never)),
             (
                 &["kelpie", "campaign", "run", "-s", "sim:F", "--db", "x.db", "--color", "always"],
-                ("x.db", "sim:F", Colour::Always),
+                ("x.db", "sim:F", ColourChoice::Always),
             ),
         ] {
             let command = read(text).unwrap().apply(cli::command());

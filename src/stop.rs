@@ -48,8 +48,8 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 /// How often a terminal is looked at. Source: our choice.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Raises the flag once the terminal of stdin is gone. Whoever reads keys from it then may read its end for ever, and see
-/// no flag: a moment after the flag was raised, by a signal too, the process ends.
+/// Raises the flag once the terminal of stdin is gone. Whoever reads keys from it then may read its end for ever, and
+/// see no flag: a moment after the flag was raised, by a signal too, the process ends.
 pub fn when_terminal_goes(flag: &Arc<AtomicBool>, restore: fn()) -> anyhow::Result<()> {
     let flag = Arc::clone(flag);
     let look = move || {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Bench, HEALTHY, Ran};
 
 /// A kind of file, with one that is right and the command that reads it as `FILE`.
-struct Kind {
+struct FileKind {
     file: &'static str,
     good: String,
     command: &'static [&'static str],
@@ -17,7 +17,7 @@ struct Kind {
     status: i32,
 }
 
-impl Kind {
+impl FileKind {
     fn is_yaml(&self) -> bool {
         Path::new(self.file).extension().is_some_and(|extension| extension == "yaml")
     }
@@ -35,12 +35,12 @@ const PROBLEM: &str = "{\"capacity_gbps\": {\"x\": 200}, \"cap_gbps\": 362, \"qp
                        \"solver\": \"lockstep\", \"flows\": [{\"job\": 0, \"links\": [\"x\"]}]}\n";
 const PORTS: &str = "kelpie: ports/1\ndirections:\n  - about: a to b\n    mode: hash\n    qps: []\n";
 
-fn kinds(bench: &Bench) -> Vec<Kind> {
+fn kinds(bench: &Bench) -> Vec<FileKind> {
     bench.write("cluster.yaml", CLUSTER);
     bench.write("jobs.yaml", JOBS);
     bench.write("host.yaml", HOST);
     bench.write("matrix.json", MATRIX);
-    let kind = |file, good: &str, command, status| Kind { file, good: good.to_owned(), command, status };
+    let kind = |file, good: &str, command, status| FileKind { file, good: good.to_owned(), command, status };
     let gate =
         &["campaign", "run", "-s", "sim:F", "--budget", "1", "--db", "k.db", "--gate", "--gate-baseline", "FILE"];
     vec![
@@ -80,14 +80,14 @@ fn kinds(bench: &Bench) -> Vec<Kind> {
 }
 
 /// What stands where the file should be.
-type Breaks = fn(&Path, &Kind);
+type FileBreaker = fn(&Path, &FileKind);
 
 fn write(path: &Path, bytes: impl AsRef<[u8]>) {
     std::fs::write(path, bytes).expect("the folder is writable");
 }
 
 /// Every way, with what the message says; `FILE` stands for the file's name.
-const WAYS: &[(&str, Breaks, &[&str])] = &[
+const WAYS: &[(&str, FileBreaker, &[&str])] = &[
     ("missing", |_, _| (), &["FILE: No such file in /"]),
     ("a link to nothing", |path, _| symlink("nowhere", path).expect("a link"), &["FILE: a link to a file that is not"]),
     ("a link to itself", |path, _| symlink(path, path).expect("a link"), &["FILE", "symbolic links"]),
@@ -160,7 +160,19 @@ fn complaints(ran: &Ran, file: &str, fragments: &[&str]) -> Option<String> {
     let message = ran.stderr.split_once("error: ").map_or("", |(_, message)| message);
     let fragments: Vec<String> = fragments.iter().map(|fragment| fragment.replace("FILE", file)).collect();
     let missing = fragments.iter().find(|fragment| !message.contains(*fragment));
-    let noises = ["panicked", "Some(", "Err(", "struct ", "enum ", "variant", "untagged", "u64", "f64", "os error 21", "at line "];
+    let noises = [
+        "panicked",
+        "Some(",
+        "Err(",
+        "struct ",
+        "enum ",
+        "variant",
+        "untagged",
+        "u64",
+        "f64",
+        "os error 21",
+        "at line ",
+    ];
     let noise = noises.iter().find(|noise| message.contains(**noise));
     let steers = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     Some(

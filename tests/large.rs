@@ -11,7 +11,9 @@ use kelpie_monitor::{Assessment, Bounds, Measurement, PauseRatios, PerHost, Symp
 use kelpie_search::{Algorithm, Config, Finding, Observation, Oracle, Purpose, SignalSet};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Flow, Host, Region, Space, Test, Workload};
-use kelpie_store::{CampaignDefinition, CampaignId, Experiment, ExperimentClock, FindingRecord, Outcome, Store};
+use kelpie_store::{
+    CampaignDefinition, CampaignId, Experiment, ExperimentClock, ExperimentOutcome, FindingRecord, Store,
+};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 
@@ -53,7 +55,7 @@ fn condition(centre: &Workload, feature: Feature) -> Condition {
 }
 
 /// An oracle that stores what it answers, as a campaign does.
-struct Recorder<'a> {
+struct StoringOracle<'a> {
     store: &'a mut Store,
     id: CampaignId,
     bounds: Bounds,
@@ -67,7 +69,7 @@ struct Recorder<'a> {
     stored: Duration,
 }
 
-impl Recorder<'_> {
+impl StoringOracle<'_> {
     fn symptoms(&self, workload: &Workload) -> Vec<Symptom> {
         let hit = self.weaknesses.iter().filter(|weakness| weakness.region.contains(workload));
         let mut symptoms: Vec<Symptom> = hit.map(|weakness| weakness.symptom).collect();
@@ -104,7 +106,7 @@ impl Recorder<'_> {
     }
 }
 
-impl Oracle for Recorder<'_> {
+impl Oracle for StoringOracle<'_> {
     type Error = ();
 
     fn measure(&mut self, workload: &Workload, purpose: Purpose) -> Result<Observation, ()> {
@@ -121,7 +123,7 @@ impl Oracle for Recorder<'_> {
             purpose: purpose.into(),
             skipped_before: std::mem::take(&mut self.skipped),
             workload: workload.clone(),
-            outcome: Outcome::Measured { measurement, assessment, attempts: 1 },
+            outcome: ExperimentOutcome::Measured { measurement, assessment, attempts: 1 },
         };
         let clock = ExperimentClock {
             started_unix_ms: 1_700_000_000_000 + self.number.cast_signed() * 20,
@@ -165,7 +167,7 @@ fn write(path: &Path, algorithm: Algorithm, experiments: u64) -> (u64, Duration,
     };
     let mut store = Store::create(path).expect("a new database");
     let (id, lock) = store.begin_campaign(&definition, &[]).expect("room for it");
-    let mut recorder = Recorder {
+    let mut recorder = StoringOracle {
         id,
         bounds: definition.bounds,
         budget: experiments,

@@ -10,7 +10,7 @@ use kelpie_agent::{Limits, Security};
 use kelpie_engine::latency::Took;
 use kelpie_engine::plan::{GroupPlan, HostPlan};
 use kelpie_engine::verbs_host::{
-    Count, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, VerbsHost,
+    CompletedWork, GroupCount, GroupEndpoint, GroupLatency, HostError, HostReading, Port, PortReport, VerbsHost,
 };
 use serde_json::{Value, json};
 
@@ -20,13 +20,13 @@ use crate::support::{Bench, HEALTHY, SMALL_SPACE};
 const TOOK: [Took; 2] = [Took(20_000, 75), Took(1_500_000, 25)];
 
 /// Traffic at a steady rate, which takes what [`TOOK`] says if it is timed.
-struct Steady {
+struct SteadyHost {
     plan: Option<HostPlan>,
     started: Instant,
     runs: Arc<AtomicUsize>,
 }
 
-impl VerbsHost for Steady {
+impl VerbsHost for SteadyHost {
     fn inspect(&mut self, _port: &Port) -> Result<PortReport, HostError> {
         Ok(PortReport { device: "steady0".to_owned(), gid_index: 1, active_mtu: 4096 })
     }
@@ -58,7 +58,7 @@ impl VerbsHost for Steady {
         let plan = self.plan.as_ref().ok_or_else(|| HostError::Failed("nothing is set up".to_owned()))?;
         let at_nanos = u64::try_from(self.started.elapsed().as_nanos()).expect("short");
         let messages = at_nanos / 20_000;
-        let count = Count { messages, bytes: messages * 64, packets: messages };
+        let count = CompletedWork { messages, bytes: messages * 64, packets: messages };
         let counts = |group: &GroupPlan| {
             let by_op = group.ops().into_iter().map(|op| (op, count)).collect();
             GroupCount { id: group.id, by_op }
@@ -96,7 +96,7 @@ fn agent(runs: &Arc<AtomicUsize>) -> String {
     drop(free);
     let config =
         AgentConfig { name: "steady".to_owned(), security: Security::Loopback, limits: Limits::default(), door: None };
-    let host = Steady { plan: None, started: Instant::now(), runs: Arc::clone(runs) };
+    let host = SteadyHost { plan: None, started: Instant::now(), runs: Arc::clone(runs) };
     std::thread::spawn(move || serve(address, config, Box::new(host)));
     let started = Instant::now();
     while std::net::TcpStream::connect(address).is_err() {

@@ -24,7 +24,7 @@ exec \"$KELPIE\" \"${words[@]}\" --help
 
 /// A block of code of a page.
 #[derive(Debug)]
-struct Block {
+struct CodeBlock {
     page: String,
     line: usize,
     /// What stands behind the opening fence.
@@ -50,13 +50,13 @@ fn pages() -> BTreeMap<String, String> {
         .collect()
 }
 
-fn blocks(page: &str, text: &str) -> Vec<Block> {
+fn blocks(page: &str, text: &str) -> Vec<CodeBlock> {
     let mut blocks = Vec::new();
-    let mut open: Option<Block> = None;
+    let mut open: Option<CodeBlock> = None;
     for (line, content) in (1..).zip(text.lines()) {
         match (content.strip_prefix("```"), open.take()) {
             (Some(info), None) => {
-                open = Some(Block { page: page.to_owned(), line, info: info.to_owned(), text: String::new() });
+                open = Some(CodeBlock { page: page.to_owned(), line, info: info.to_owned(), text: String::new() });
             }
             (Some(_), Some(block)) => blocks.push(block),
             (None, Some(mut block)) => {

@@ -14,7 +14,7 @@ const MOST: usize = 8;
 
 /// One port of the bond, or the only port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
+pub struct BondMember {
     /// Network interface.
     #[serde(deserialize_with = "bounded::text")]
     pub name: String,
@@ -72,7 +72,7 @@ pub struct Bond {
     #[serde(deserialize_with = "bounded::text")]
     pub selection: String,
     /// Its ports, by name; the first is the left one.
-    pub members: Vec<Member>,
+    pub members: Vec<BondMember>,
     /// What the narrowest PCIe link above the device carries. Units: bits/s.
     #[serde(default)]
     pub pcie_bps: Option<f64>,
@@ -108,7 +108,7 @@ impl Bond {
             names.push(netdev.clone());
         }
         let selection = selection(machine, &link).unwrap_or_default();
-        let mut members: Vec<Member> = names.iter().map(|name| member(machine, name)).collect();
+        let mut members: Vec<BondMember> = names.iter().map(|name| member(machine, name)).collect();
         let partners = partners(&machine.text(&format!("proc/net/bonding/{netdev}")).unwrap_or_default());
         for member in &mut members {
             member.lacp_partner = partners.get(&member.name).cloned();
@@ -146,7 +146,7 @@ fn partners(text: &str) -> BTreeMap<String, String> {
     partners
 }
 
-fn member(machine: &Machine, name: &str) -> Member {
+fn member(machine: &Machine, name: &str) -> BondMember {
     let file = |file: &str| format!("sys/class/net/{name}/{file}");
     let bonded = machine.text(&file("bonding_slave/perm_hwaddr"));
     let statistics = |way: &str, what: &str| machine.number(&file(&format!("statistics/{way}_{what}"))).unwrap_or(0);
@@ -170,7 +170,7 @@ fn member(machine: &Machine, name: &str) -> Member {
     // A port that is down, or has no speed, has -1 or nothing.
     let speed_megabits = machine.number::<u64>(&file("speed")).filter(|speed| (1..u32::MAX.into()).contains(speed));
     let is_up = is_up(machine, name);
-    Member {
+    BondMember {
         name: name.to_owned(),
         mac: bonded.or_else(|| machine.text(&file("address"))).unwrap_or_default(),
         is_up,

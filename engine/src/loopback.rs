@@ -17,7 +17,7 @@ const STABLE: f64 = 0.02;
 
 /// What is measured of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Probe {
+pub enum PathProbe {
     /// Large messages, in Gbit/s.
     Bandwidth,
     /// Small messages one after the other, in microseconds.
@@ -77,7 +77,7 @@ pub trait LoopbackHost {
     ///
     /// # Errors
     /// [`MeasureError::Unsupported`] if this path cannot be measured at all; else when the host does not answer.
-    fn probe(&mut self, rnic: usize, endpoint: usize, probe: Probe) -> Result<Probed, MeasureError>;
+    fn probe(&mut self, rnic: usize, endpoint: usize, probe: PathProbe) -> Result<Probed, MeasureError>;
     /// Links of which the host itself says that they are narrower than both ends can do.
     fn narrow_links(&self) -> Vec<String> {
         Vec::new()
@@ -88,7 +88,7 @@ pub trait LoopbackHost {
 
 /// How a matrix is measured.
 #[derive(Debug, Clone)]
-pub struct Rounds {
+pub struct LoopbackRounds {
     /// Share of the time for which an RNIC may be loaded, above 0 and up to 1.
     pub share: f64,
     /// The cells, by row and column.
@@ -98,15 +98,15 @@ pub struct Rounds {
 }
 
 /// Values, row by row; `None` where nothing was measured.
-pub type Cells = Vec<Vec<Option<f64>>>;
+pub type MatrixCells = Vec<Vec<Option<f64>>>;
 
 /// A measured host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct HostMatrices {
     /// Units: Gbit/s.
-    pub bandwidth_gbps: Cells,
+    pub bandwidth_gbps: MatrixCells,
     /// Units: microseconds.
-    pub latency_us: Cells,
+    pub latency_us: MatrixCells,
     /// What each RNIC did beside, before its first cell.
     pub activity: Vec<Option<Activity>>,
     /// Why it ended before all cells were measured.
@@ -122,12 +122,12 @@ pub struct Measured {
 /// When the host does not answer. A host that gets busy is no error: what was measured until then is kept.
 pub fn measure(
     host: &mut dyn LoopbackHost,
-    rounds: &Rounds,
+    rounds: &LoopbackRounds,
     each: &mut dyn FnMut(usize, &str, &str) -> bool,
-) -> Result<Measured, MeasureError> {
+) -> Result<HostMatrices, MeasureError> {
     let (rows, columns) = (host.rnics().to_vec(), host.endpoints().to_vec());
     let empty = || vec![vec![None; columns.len()]; rows.len()];
-    let mut measured = Measured {
+    let mut measured = HostMatrices {
         bandwidth_gbps: empty(),
         latency_us: empty(),
         activity: vec![None; rows.len()],
@@ -140,7 +140,7 @@ pub fn measure(
             measured.stopped = Some("it was asked to".to_owned());
             return Ok(measured);
         }
-        for probe in [Probe::Bandwidth, Probe::Latency] {
+        for probe in [PathProbe::Bandwidth, PathProbe::Latency] {
             let mut values = Vec::new();
             while !is_stable(&values) {
                 let activity = host.activity(row)?;
@@ -166,14 +166,14 @@ pub fn measure(
                     "{} to {}: {} still varies by {:.0} % after {} repeats",
                     rows[row],
                     columns[column],
-                    if probe == Probe::Bandwidth { "bandwidth" } else { "latency" },
+                    if probe == PathProbe::Bandwidth { "bandwidth" } else { "latency" },
                     half_interval(&values) * 100.0,
                     values.len()
                 ));
             }
             let cells = match probe {
-                Probe::Bandwidth => &mut measured.bandwidth_gbps,
-                Probe::Latency => &mut measured.latency_us,
+                PathProbe::Bandwidth => &mut measured.bandwidth_gbps,
+                PathProbe::Latency => &mut measured.latency_us,
             };
             cells[row][column] = median(&values);
             if cells[row][column].is_none() {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     /// Two RNICs; endpoint 1 cannot be measured, endpoint 2 never settles, and after some probes others come.
-    struct Fake {
+    struct FakeRnics {
         names: [Vec<String>; 2],
         probes: usize,
         busy_after: usize,
@@ -210,7 +210,7 @@ mod tests {
         rested: Duration,
     }
 
-    impl Fake {
+    impl FakeRnics {
         fn new(busy_after: usize) -> Self {
             let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
             let names = [names(&["rnic0", "rnic1"]), names(&["mem0", "gpu0", "mem1"])];
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    impl LoopbackHost for Fake {
+    impl LoopbackHost for FakeRnics {
         fn rnics(&self) -> &[String] {
             &self.names[0]
         }
@@ -232,7 +232,7 @@ mod tests {
             Ok(Activity { gbps, ..Activity::default() })
         }
 
-        fn probe(&mut self, _: usize, endpoint: usize, probe: Probe) -> Result<Probed, MeasureError> {
+        fn probe(&mut self, _: usize, endpoint: usize, probe: PathProbe) -> Result<Probed, MeasureError> {
             if endpoint == 1 {
                 return Err(MeasureError::Unsupported { reason: "no dma-buf".to_owned() });
             }
@@ -240,7 +240,7 @@ mod tests {
             let noise = if endpoint == 2 { 0.2 } else { 0.001 } * (self.probes % 3) as f64;
             let took = Duration::from_millis(2);
             self.loaded += took;
-            let usual = if probe == Probe::Bandwidth { 190.0 } else { 2.5 };
+            let usual = if probe == PathProbe::Bandwidth { 190.0 } else { 2.5 };
             Ok(Probed { value: usual * (1.0 + noise), took })
         }
 
@@ -249,14 +249,14 @@ mod tests {
         }
     }
 
-    fn all(beside_others: bool) -> Rounds {
+    fn all(beside_others: bool) -> LoopbackRounds {
         let cells = (0..2).flat_map(|row| (0..3).map(move |column| (row, column))).collect();
-        Rounds { share: 0.05, cells, beside_others }
+        LoopbackRounds { share: 0.05, cells, beside_others }
     }
 
     #[test]
     fn cells_are_repeated_until_stable_and_the_rnic_rests() {
-        let mut fake = Fake::new(usize::MAX);
+        let mut fake = FakeRnics::new(usize::MAX);
         let mut steps = 0;
         let measured = measure(&mut fake, &all(false), &mut |_, _, _| {
             steps += 1;
@@ -278,13 +278,13 @@ mod tests {
 
     #[test]
     fn a_host_that_gets_busy_is_left_alone_at_once_and_what_was_measured_stays() {
-        let mut fake = Fake::new(4);
+        let mut fake = FakeRnics::new(4);
         let measured = measure(&mut fake, &all(false), &mut |_, _, _| true).expect("it answers");
         assert_eq!(fake.probes, 4, "no probe more");
         assert!(measured.stopped.as_ref().is_some_and(|why| why.contains("12.0 Gbit/s")), "{:?}", measured.stopped);
         assert!(measured.bandwidth_gbps[0][0].is_some());
         assert_eq!((measured.latency_us[0][0], measured.bandwidth_gbps[1][0]), (None, None));
-        let measured = measure(&mut Fake::new(4), &all(true), &mut |_, _, _| true).expect("it answers");
+        let measured = measure(&mut FakeRnics::new(4), &all(true), &mut |_, _, _| true).expect("it answers");
         assert!(measured.stopped.is_none() && measured.bandwidth_gbps[1][2].is_some());
     }
 }

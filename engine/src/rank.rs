@@ -48,7 +48,7 @@ impl RankJob {
 
 /// A message of a rank. Units of times: microseconds since this rank was set up, by its host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Moved {
+pub struct RankMessage {
     /// Iteration, from 0.
     pub iteration: u32,
     /// Round, from 0.
@@ -68,9 +68,9 @@ pub struct RankReading {
     pub now_us: f64,
     /// Messages that completed.
     #[serde(deserialize_with = "few")]
-    pub moved: Vec<Moved>,
+    pub moved: Vec<RankMessage>,
     /// The one at which it stands.
-    pub open: Option<Moved>,
+    pub open: Option<RankMessage>,
     /// Whether all iterations are done.
     pub is_over: bool,
     /// What went wrong in the hardware so far.
@@ -78,7 +78,7 @@ pub struct RankReading {
     pub events: Vec<String>,
 }
 
-fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Moved>, D::Error> {
+fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RankMessage>, D::Error> {
     bounded::list(deserializer, MOST_MOVED, "messages")
 }
 
@@ -99,7 +99,7 @@ mod tests {
         ] {
             assert!(bad.broken_rule().is_some(), "{bad:?}");
         }
-        let one = Moved { iteration: 0, round: 0, entered_us: 0.5, begin_us: Some(1.0), end_us: None };
+        let one = RankMessage { iteration: 0, round: 0, entered_us: 0.5, begin_us: Some(1.0), end_us: None };
         let reading = |count| RankReading { moved: vec![one; count], ..RankReading::default() };
         let text = |count| serde_json::to_string(&reading(count)).expect("plain data");
         assert_eq!(serde_json::from_str::<RankReading>(&text(MOST_MOVED)).expect("just fits"), reading(MOST_MOVED));

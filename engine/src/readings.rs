@@ -13,7 +13,7 @@ use kelpie_spaces::{Direction, Flow, Host, Opcode, Workload, loaded_directions};
 
 use crate::latency::Latencies;
 use crate::plan::{GroupId, Role};
-use crate::verbs_host::{Count, GroupEndpoint, HostReading};
+use crate::verbs_host::{CompletedWork, GroupEndpoint, HostReading};
 
 /// What the readings at the ends of successive samples say about `workload`; `last` was taken after the end, when late
 /// errors had come.
@@ -139,7 +139,7 @@ impl<'a> Slice<'a> {
         host_pause(&self.rates)
     }
 
-    fn count(&self, id: GroupId, op: Opcode) -> Count {
+    fn count(&self, id: GroupId, op: Opcode) -> CompletedWork {
         let of = |reading: &HostReading| {
             let group = reading.groups.iter().find(|group| group.id == id);
             group.and_then(|group| group.by_op.get(&op)).copied().unwrap_or_default()
@@ -148,7 +148,7 @@ impl<'a> Slice<'a> {
     }
 
     /// Everything that this role completed.
-    fn total(&self, role: Role) -> Option<Count> {
+    fn total(&self, role: Role) -> Option<CompletedWork> {
         let of = |reading: &HostReading| {
             let ends = reading.groups.iter().filter(|group| group.id.role == role);
             ends.flat_map(|group| group.by_op.values()).copied().reduce(plus)
@@ -181,12 +181,12 @@ impl<'a> Slice<'a> {
     }
 }
 
-fn plus(a: Count, b: Count) -> Count {
-    Count { messages: a.messages + b.messages, bytes: a.bytes + b.bytes, packets: a.packets + b.packets }
+fn plus(a: CompletedWork, b: CompletedWork) -> CompletedWork {
+    CompletedWork { messages: a.messages + b.messages, bytes: a.bytes + b.bytes, packets: a.packets + b.packets }
 }
 
-fn minus(a: Count, b: Count) -> Count {
-    Count {
+fn minus(a: CompletedWork, b: CompletedWork) -> CompletedWork {
+    CompletedWork {
         messages: a.messages.saturating_sub(b.messages),
         bytes: a.bytes.saturating_sub(b.bytes),
         packets: a.packets.saturating_sub(b.packets),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn reading(seconds: u64, role: Role, op: Opcode, messages: u64) -> HostReading {
-        let count = Count { messages, bytes: messages * 1000, packets: messages * 2 };
+        let count = CompletedWork { messages, bytes: messages * 1000, packets: messages * 2 };
         HostReading {
             at_nanos: seconds * 1_000_000_000,
             groups: vec![GroupCount { id: GroupId { flow: 0, role }, by_op: [(op, count)].into() }],

@@ -7,7 +7,7 @@ use kelpie_monitor::pause::refresh_ms;
 use kelpie_spaces::Host;
 
 use crate::readings::pause;
-use crate::storm::{Storm, Watch};
+use crate::storm::{Storm, StormWatch};
 use crate::timing::Timing;
 use crate::verbs_host::HostReading;
 
@@ -20,7 +20,7 @@ const STEADY_STEPS: usize = 3;
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum SessionStep {
     /// Read both hosts at this time since the start.
     ReadAt(Duration),
     /// Stop traffic; the session is over.
@@ -28,7 +28,7 @@ pub enum Next {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SessionState {
     WarmUp,
     Sampling,
     Over,
@@ -38,7 +38,7 @@ enum State {
 #[derive(Debug)]
 pub struct Session {
     timing: Timing,
-    state: State,
+    state: SessionState,
     /// Rates seen while warming up, messages of both hosts per second.
     rates: Vec<f64>,
     /// The last reading of the warm-up, then one after each sample.
@@ -48,7 +48,7 @@ pub struct Session {
     next: Duration,
     /// Every interval is a multiple of this, so that it holds what its counters counted. Units: milliseconds.
     grain_ms: u64,
-    watch: Watch,
+    watch: StormWatch,
     storm: Option<Storm>,
 }
 
@@ -57,20 +57,20 @@ impl Session {
     pub fn new(timing: Timing) -> Self {
         Self {
             timing,
-            state: State::WarmUp,
+            state: SessionState::WarmUp,
             rates: Vec::new(),
             readings: Vec::new(),
             read_at: Duration::ZERO,
             next: Duration::from_millis(warm_up_step_ms(timing)),
             grain_ms: 1,
-            watch: Watch::new(timing),
+            watch: StormWatch::new(timing),
             storm: None,
         }
     }
 
     /// What to do next.
-    pub fn next_step(&self) -> Next {
-        if self.state == State::Over { Next::Stop } else { Next::ReadAt(self.next) }
+    pub fn next_step(&self) -> SessionStep {
+        if self.state == SessionState::Over { SessionStep::Stop } else { SessionStep::ReadAt(self.next) }
     }
 
     /// Takes the reading that was made at `now` since the start.
@@ -83,19 +83,19 @@ impl Session {
         if self.storm.is_some() {
             // Whatever was measured, the storm is.
             self.readings.push(reading);
-            self.state = State::Over;
+            self.state = SessionState::Over;
             return;
         }
         match self.state {
-            State::WarmUp => self.warm_up(now, reading),
-            State::Sampling => {
+            SessionState::WarmUp => self.warm_up(now, reading),
+            SessionState::Sampling => {
                 self.readings.push(reading);
                 self.next = now + self.interval(self.timing.sample_ms);
                 if self.readings.len() > self.timing.samples as usize {
-                    self.state = State::Over;
+                    self.state = SessionState::Over;
                 }
             }
-            State::Over => {}
+            SessionState::Over => {}
         }
     }
 
@@ -115,7 +115,7 @@ impl Session {
         }
         self.readings = vec![reading];
         if self.is_steady() || now >= Duration::from_millis(self.timing.warm_up_ms) {
-            self.state = State::Sampling;
+            self.state = SessionState::Sampling;
             self.next = now + self.interval(self.timing.sample_ms);
         } else {
             self.next = now + self.interval(warm_up_step_ms(self.timing));
@@ -157,11 +157,11 @@ mod tests {
     use super::*;
     use crate::plan::{GroupId, Role};
     use crate::storm::Sense;
-    use crate::verbs_host::{Count, GroupCount};
+    use crate::verbs_host::{CompletedWork, GroupCount};
     use kelpie_spaces::Opcode;
 
     fn reading(now: Duration, messages: u64) -> PerHost<HostReading> {
-        let count = Count { messages, bytes: 0, packets: messages };
+        let count = CompletedWork { messages, bytes: 0, packets: messages };
         let id = GroupId { flow: 0, role: Role::Requester };
         let busy = HostReading {
             at_nanos: u64::try_from(now.as_nanos()).expect("short"),
@@ -174,7 +174,7 @@ mod tests {
     /// Runs a session over traffic that has completed `done(seconds)` messages; when it read, and its readings.
     fn run(timing: Timing, done: impl Fn(f64) -> u64) -> (Vec<u64>, usize) {
         let (mut session, mut times) = (Session::new(timing), Vec::new());
-        while let Next::ReadAt(at) = session.next_step() {
+        while let SessionStep::ReadAt(at) = session.next_step() {
             times.push(u64::try_from(at.as_millis()).expect("short"));
             session.reading(at, reading(at, done(at.as_secs_f64())));
         }
@@ -216,7 +216,7 @@ mod tests {
     fn a_pause_storm_ends_the_session_and_is_its_last_sample() {
         let mut session = Session::new(TIMING);
         let mut times = Vec::new();
-        while let Next::ReadAt(at) = session.next_step() {
+        while let SessionStep::ReadAt(at) = session.next_step() {
             times.push(at.as_millis());
             let mut readings = reading(at, at.as_millis() as u64 * 10);
             for side in ["tx", "rx"] {
@@ -247,7 +247,7 @@ mod tests {
             for sample_ms in [10, 1_000, 1_500] {
                 let mut session = Session::new(Timing { sample_ms, ..Timing::default() });
                 let mut times = Vec::new();
-                while let Next::ReadAt(at) = session.next_step() {
+                while let SessionStep::ReadAt(at) = session.next_step() {
                     times.push(at.as_millis());
                     session.reading(at, refreshed_every(tick, at));
                 }
@@ -263,7 +263,7 @@ mod tests {
         for (sample_ms, expected) in [(10, 1_125), (1_000, 1_125), (1_500, 2_250)] {
             let mut session = Session::new(Timing { sample_ms, warm_up_ms: 0, ..Timing::default() });
             session.reading(Duration::ZERO, refreshed_every(1_000, Duration::ZERO));
-            assert_eq!(session.next_step(), Next::ReadAt(Duration::from_millis(expected)));
+            assert_eq!(session.next_step(), SessionStep::ReadAt(Duration::from_millis(expected)));
         }
     }
 
@@ -272,6 +272,6 @@ mod tests {
         let mut session = Session::new(Timing { warm_up_ms: 0, ..TIMING });
         let late = Duration::from_millis(350);
         session.reading(late, reading(late, 1));
-        assert_eq!(session.next_step(), Next::ReadAt(Duration::from_millis(550)));
+        assert_eq!(session.next_step(), SessionStep::ReadAt(Duration::from_millis(550)));
     }
 }

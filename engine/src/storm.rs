@@ -50,13 +50,13 @@ type Over = Option<(Duration, f64)>;
 
 /// Watches the pause of both ports.
 #[derive(Debug)]
-pub struct Watch {
+pub struct StormWatch {
     limit: f64,
     patience: Duration,
     sides: [(Host, Sense, Over); 4],
 }
 
-impl Watch {
+impl StormWatch {
     /// With the limits of `timing`.
     pub fn new(timing: Timing) -> Self {
         let sides = [(Host::A, Sense::Tx), (Host::A, Sense::Rx), (Host::B, Sense::Tx), (Host::B, Sense::Rx)];
@@ -97,7 +97,7 @@ mod tests {
     /// When a storm is seen in ratios of half a second each, in steps.
     fn seen(ratios: &[Option<f64>]) -> Option<(usize, Storm)> {
         let timing = Timing { storm_pause_percent: 80, storm_ms: 2_000, ..Timing::default() };
-        let mut watch = Watch::new(timing);
+        let mut watch = StormWatch::new(timing);
         ratios.iter().enumerate().find_map(|(step, ratio)| {
             let start = Duration::from_millis(500) * u32::try_from(step).expect("few");
             let b = ratio.map(|tx| PauseRatios { tx, rx: 0.0 });

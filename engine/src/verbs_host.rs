@@ -178,7 +178,7 @@ pub struct GroupLag {
 
 /// Completed work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Count {
+pub struct CompletedWork {
     /// Messages.
     pub messages: u64,
     /// Payload. Units: bytes.
@@ -193,7 +193,7 @@ pub struct GroupCount {
     /// Which end of which flow.
     pub id: GroupId,
     /// By operation.
-    pub by_op: BTreeMap<Opcode, Count>,
+    pub by_op: BTreeMap<Opcode, CompletedWork>,
 }
 
 /// How long signalled requests of one end of a flow took that completed since the reading before, by operation.

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 /// The state of a thing; the later, the worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CheckState {
     /// The host has nothing of the kind.
     NotApplicable,
     /// The setting is as it should be.
@@ -23,7 +23,7 @@ pub enum State {
     Fail,
 }
 
-impl State {
+impl CheckState {
     /// All states, the best first.
     pub const ALL: [Self; 5] = [Self::NotApplicable, Self::Pass, Self::Unknown, Self::Warn, Self::Fail];
 
@@ -50,7 +50,7 @@ pub struct CheckEvidence {
 
 /// A value that a check measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct CheckValue {
     /// What it is.
     pub name: String,
     /// The value.
@@ -71,14 +71,14 @@ pub struct Check {
     #[serde(rename = "check")]
     pub name: String,
     /// Its state.
-    pub state: State,
+    pub state: CheckState,
     /// What it is, and what follows from it.
     pub summary: String,
     /// The files and values behind the state.
     pub evidence: Vec<CheckEvidence>,
     /// What was measured, as numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub measured: Vec<Measured>,
+    pub measured: Vec<CheckValue>,
     /// The command or setting that repairs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
@@ -86,7 +86,7 @@ pub struct Check {
 
 impl Check {
     /// A check without evidence yet, about nothing in particular.
-    pub fn new(kind: CheckKind, state: State, summary: impl Into<String>) -> Self {
+    pub fn new(kind: CheckKind, state: CheckState, summary: impl Into<String>) -> Self {
         let (about, name, summary) = (String::new(), kind.name().to_owned(), summary.into());
         Self { about, name, state, summary, evidence: Vec::new(), measured: Vec::new(), fix: None }
     }
@@ -116,7 +116,7 @@ impl Check {
     pub fn measured(mut self, gauge: Gauge, value: f64, limit: impl Into<Option<f64>>) -> Self {
         let (row, limit) = (gauge.row(), limit.into());
         debug_assert_eq!(row.kind.name(), self.name, "{gauge:?} is of another check");
-        self.measured.push(Measured { name: row.name.to_owned(), value, unit: row.unit.to_owned(), limit });
+        self.measured.push(CheckValue { name: row.name.to_owned(), value, unit: row.unit.to_owned(), limit });
         self
     }
 
@@ -138,12 +138,12 @@ mod tests {
 
     #[test]
     fn states_have_one_word_each_and_older_ones_are_understood() {
-        for state in State::ALL {
+        for state in CheckState::ALL {
             assert_eq!(serde_json::to_value(state).expect("plain data"), state.name());
         }
-        for (word, expected) in [("\"ok\"", State::Pass), ("\"bad\"", State::Fail)] {
-            assert_eq!(serde_json::from_str::<State>(word).expect("what Kelpie 0.1 began with"), expected);
+        for (word, expected) in [("\"ok\"", CheckState::Pass), ("\"bad\"", CheckState::Fail)] {
+            assert_eq!(serde_json::from_str::<CheckState>(word).expect("what Kelpie 0.1 began with"), expected);
         }
-        assert!(State::ALL.is_sorted(), "the worst is the last");
+        assert!(CheckState::ALL.is_sorted(), "the worst is the last");
     }
 }

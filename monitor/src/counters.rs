@@ -55,7 +55,7 @@ pub enum Quantity {
 
 /// What one of a counter's counts is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum CounterUnit {
     /// Things of this name; events if it is empty.
     Things(&'static str),
     /// Microseconds.
@@ -72,7 +72,7 @@ pub struct Counter {
     /// What its values are.
     pub quantity: Quantity,
     /// What it counts in.
-    pub unit: Unit,
+    pub unit: CounterUnit,
     /// What it counts or shows.
     pub meaning: &'static str,
     /// The document that says so.
@@ -82,7 +82,7 @@ pub struct Counter {
 const fn row(
     name: &'static str,
     quantity: Quantity,
-    unit: Unit,
+    unit: CounterUnit,
     meaning: &'static str,
     source: &'static str,
 ) -> Counter {
@@ -90,7 +90,7 @@ const fn row(
 }
 
 /// Counts of a simulated subsystem, under the names of mlx5.
-const fn simulated(name: &'static str, unit: Unit, meaning: &'static str) -> Counter {
+const fn simulated(name: &'static str, unit: CounterUnit, meaning: &'static str) -> Counter {
     row(name, Quantity::Rate, unit, meaning, "NVIDIA WinOF-2 manual, device diagnostics; mlx5, `ethtool -S`")
 }
 
@@ -105,12 +105,12 @@ const LINK: &str = "kernel `Documentation/ABI/testing/sysfs-class-net` (`speed`)
 const PCI: &str = "kernel `Documentation/ABI/testing/sysfs-bus-pci` (`current_link_*`)";
 const NETDEV: &str = "kernel `Documentation/ABI/testing/sysfs-class-net-statistics`";
 
-const EVENTS: Unit = Unit::Things("");
+const EVENTS: CounterUnit = CounterUnit::Things("");
 
 /// The counters of which more is known than their names; every other one counts events. The first row that fits holds.
 pub const TABLE: [Counter; 39] = {
+    use CounterUnit::{Micros, Percent, Things};
     use Quantity::{Level, Rate, Setting, Share};
-    use Unit::{Micros, Percent, Things};
     [
         row(REQUESTED[0], Rate, Things("messages"), "Messages that the host's requesters completed", ENGINE),
         row(REQUESTED[1], Rate, Things("bytes"), "Their payload", ENGINE),
@@ -201,12 +201,12 @@ pub fn shown(name: &str, value: f64) -> String {
     let unit = known(name).map_or(EVENTS, |counter| counter.unit);
     match (quantity(name), unit) {
         (Quantity::Share, _) => percent(value),
-        (Quantity::Rate, Unit::Micros | Unit::Percent) => format!("{}/s", figure(value)),
-        (Quantity::Rate, Unit::Things(things)) if name.ends_with(things) => format!("{}/s", figure(value)),
-        (Quantity::Rate, Unit::Things(things)) => format!("{}{things}/s", figure(value)),
-        (_, Unit::Percent) => format!("{value:.1} %"),
+        (Quantity::Rate, CounterUnit::Micros | CounterUnit::Percent) => format!("{}/s", figure(value)),
+        (Quantity::Rate, CounterUnit::Things(things)) if name.ends_with(things) => format!("{}/s", figure(value)),
+        (Quantity::Rate, CounterUnit::Things(things)) => format!("{}{things}/s", figure(value)),
+        (_, CounterUnit::Percent) => format!("{value:.1} %"),
         // The name of a level says what it counts.
-        (_, Unit::Things(_) | Unit::Micros) => si(value).trim_end().to_owned(),
+        (_, CounterUnit::Things(_) | CounterUnit::Micros) => si(value).trim_end().to_owned(),
     }
 }
 
@@ -226,10 +226,10 @@ pub fn table() -> String {
             Quantity::Share => "share",
         };
         let unit = match unit {
-            Unit::Things("") => "–",
-            Unit::Things(things) => things,
-            Unit::Micros => "µs",
-            Unit::Percent => "%",
+            CounterUnit::Things("") => "–",
+            CounterUnit::Things(things) => things,
+            CounterUnit::Micros => "µs",
+            CounterUnit::Percent => "%",
         };
         let _ = writeln!(text, "| `{name}` | {quantity} | {unit} | {meaning} | {source} |");
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use pair::compare;
 
-use crate::check::{Check, State};
+use crate::check::{Check, CheckState};
 use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Machine, PortLink, rdma_devices};
 use crate::sources::Reading;
@@ -121,7 +121,7 @@ pub fn examine_since(
         let ports: Vec<u32> = ports.filter(|number| port.is_none_or(|port| port == *number)).collect();
         let about = |port: u32| format!("{device} port {port}");
         if ports.is_empty() {
-            let check = Check::new(CheckKind::Port, State::Fail, "there is no such port");
+            let check = Check::new(CheckKind::Port, CheckState::Fail, "there is no such port");
             seen.add(
                 &about(port.unwrap_or(1)),
                 [check.seen(format!("/sys/class/infiniband/{device}/ports"), "not in it")],
@@ -158,7 +158,7 @@ fn no_device(wanted: Option<&str>, found: &[String]) -> Check {
         None => "there is no RDMA device: nothing can be measured here".to_owned(),
     };
     let value = if found.is_empty() { "no device".to_owned() } else { found.join(", ") };
-    let check = Check::new(CheckKind::Device, State::Fail, summary).seen("/sys/class/infiniband", value);
+    let check = Check::new(CheckKind::Device, CheckState::Fail, summary).seen("/sys/class/infiniband", value);
     let check = check.measured(Gauge::Devices, found.len() as f64, 1.0);
     match wanted {
         Some(_) if !found.is_empty() => check.repair(Repair::NameDevice, &[("device", &found[0])]),

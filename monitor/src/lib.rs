@@ -21,11 +21,11 @@ pub mod statistics;
 pub mod verdict;
 
 pub use attained::{Attained, held_against};
-pub use check::{Check, State};
+pub use check::{Check, CheckState};
 pub use checks::CheckKind;
 pub use latency::{DirectionLatency, Latency};
 pub use limit::Limit;
 pub use measurement::{Bounds, Confidence, DirectionRates, Measurement, PauseRatios, PerHost, QpTimes, Sample};
-pub use sequential::{ATTEMPTS, Judged, clear_shares, measure_judged, shows_again};
+pub use sequential::{ATTEMPTS, JudgedMeasurement, clear_shares, measure_judged, shows_again};
 pub use severity::Severity;
 pub use verdict::{Assessment, Inconclusive, Symptom, Verdict, assess};

@@ -22,7 +22,7 @@ const BNXT_REFRESH_MS: u64 = 1_125;
 
 /// What a counter of pause counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
+enum PauseUnit {
     /// Paused time. Units: µs.
     Micros,
     /// Frames, those that end a pause included if the driver does not count them apart.
@@ -31,7 +31,7 @@ enum Unit {
 
 /// What holds the port: frames of one priority, or of the whole link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum PauseScope {
     Priority,
     Link,
 }
@@ -40,20 +40,20 @@ enum Scope {
 #[derive(Debug)]
 struct Names {
     drivers: &'static str,
-    unit: Unit,
-    scope: Scope,
+    unit: PauseUnit,
+    scope: PauseScope,
     tx: &'static str,
     rx: &'static str,
     /// Longest time that a counter may be old; 0 if each reading asks the NIC. Units: ms.
     refresh_ms: u64,
 }
 
-const fn names(drivers: &'static str, unit: Unit, scope: Scope, tx: &'static str, rx: &'static str) -> Names {
+const fn names(drivers: &'static str, unit: PauseUnit, scope: PauseScope, tx: &'static str, rx: &'static str) -> Names {
     Names { drivers, unit, scope, tx, rx, refresh_ms: 0 }
 }
 
-const fn bnxt(unit: Unit, tx: &'static str, rx: &'static str) -> Names {
-    Names { refresh_ms: BNXT_REFRESH_MS, ..names("bnxt_en", unit, Scope::Priority, tx, rx) }
+const fn bnxt(unit: PauseUnit, tx: &'static str, rx: &'static str) -> Names {
+    Names { refresh_ms: BNXT_REFRESH_MS, ..names("bnxt_en", unit, PauseScope::Priority, tx, rx) }
 }
 
 /// The counter of a priority, or of the link, of an interface as readings call it.
@@ -72,22 +72,28 @@ fn interfaces<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<&'a str> 
 /// names in `drivers/net/ethernet/{broadcom/bnxt/bnxt,intel/ice/ice,intel/i40e/i40e,chelsio/cxgb4/cxgb4}_ethtool.c`
 /// and `{hisilicon/hns3/hns3pf/hclge_main,pensando/ionic/ionic_stats,microsoft/mana/mana_ethtool}.c`.
 const TABLE: [Names; 15] = [
-    names("mlx5", Unit::Micros, Scope::Priority, "tx_prio{}_pause_duration", "rx_prio{}_pause_duration"),
-    names("mlx5", Unit::Micros, Scope::Link, "tx_global_pause_duration", "rx_global_pause_duration"),
-    bnxt(Unit::Micros, "pfc_pri{}_tx_duration_us", "pfc_pri{}_rx_duration_us"),
-    bnxt(Unit::Frames, "tx_pfc_ena_frames_pri{}", "rx_pfc_ena_frames_pri{}"),
+    names("mlx5", PauseUnit::Micros, PauseScope::Priority, "tx_prio{}_pause_duration", "rx_prio{}_pause_duration"),
+    names("mlx5", PauseUnit::Micros, PauseScope::Link, "tx_global_pause_duration", "rx_global_pause_duration"),
+    bnxt(PauseUnit::Micros, "pfc_pri{}_tx_duration_us", "pfc_pri{}_rx_duration_us"),
+    bnxt(PauseUnit::Frames, "tx_pfc_ena_frames_pri{}", "rx_pfc_ena_frames_pri{}"),
     // Without a time to refresh: bnxt has a row above beside this one, and cxgb4 is asked by each reading.
-    names("bnxt_en cxgb4", Unit::Frames, Scope::Link, "tx_pause_frames", "rx_pause_frames"),
-    names("cxgb4", Unit::Frames, Scope::Priority, "tx_ppp{}_frames", "rx_ppp{}_frames"),
-    names("ice", Unit::Frames, Scope::Priority, "tx_priority_{}_xoff.nic", "rx_priority_{}_xoff.nic"),
-    names("ice", Unit::Frames, Scope::Link, "link_xoff_tx.nic", "link_xoff_rx.nic"),
-    names("i40e", Unit::Frames, Scope::Priority, "port.tx_priority_{}_xoff_tx", "port.rx_priority_{}_xoff_rx"),
-    names("i40e", Unit::Frames, Scope::Priority, "port.tx_priority_{}_xoff", "port.rx_priority_{}_xoff"),
-    names("i40e", Unit::Frames, Scope::Link, "port.link_xoff_tx", "port.link_xoff_rx"),
-    names("ionic", Unit::Micros, Scope::Priority, "tx_pripause_{}_1us_count", "rx_pripause_{}_1us_count"),
-    names("ionic", Unit::Frames, Scope::Link, "frames_tx_pause", "frames_rx_pause"),
-    names("mana", Unit::Frames, Scope::Priority, "hc_tc{}_tx_pause_phy", "hc_tc{}_rx_pause_phy"),
-    names("hns3", Unit::Frames, Scope::Priority, "mac_tx_pfc_pri{}_pkt_num", "mac_rx_pfc_pri{}_pkt_num"),
+    names("bnxt_en cxgb4", PauseUnit::Frames, PauseScope::Link, "tx_pause_frames", "rx_pause_frames"),
+    names("cxgb4", PauseUnit::Frames, PauseScope::Priority, "tx_ppp{}_frames", "rx_ppp{}_frames"),
+    names("ice", PauseUnit::Frames, PauseScope::Priority, "tx_priority_{}_xoff.nic", "rx_priority_{}_xoff.nic"),
+    names("ice", PauseUnit::Frames, PauseScope::Link, "link_xoff_tx.nic", "link_xoff_rx.nic"),
+    names(
+        "i40e",
+        PauseUnit::Frames,
+        PauseScope::Priority,
+        "port.tx_priority_{}_xoff_tx",
+        "port.rx_priority_{}_xoff_rx",
+    ),
+    names("i40e", PauseUnit::Frames, PauseScope::Priority, "port.tx_priority_{}_xoff", "port.rx_priority_{}_xoff"),
+    names("i40e", PauseUnit::Frames, PauseScope::Link, "port.link_xoff_tx", "port.link_xoff_rx"),
+    names("ionic", PauseUnit::Micros, PauseScope::Priority, "tx_pripause_{}_1us_count", "rx_pripause_{}_1us_count"),
+    names("ionic", PauseUnit::Frames, PauseScope::Link, "frames_tx_pause", "frames_rx_pause"),
+    names("mana", PauseUnit::Frames, PauseScope::Priority, "hc_tc{}_tx_pause_phy", "hc_tc{}_rx_pause_phy"),
+    names("hns3", PauseUnit::Frames, PauseScope::Priority, "mac_tx_pfc_pri{}_pkt_num", "mac_rx_pfc_pri{}_pkt_num"),
 ];
 
 /// The pause ratios of one host.
@@ -130,7 +136,7 @@ fn side(rates: &Rates, name: fn(&Names) -> &'static str) -> Option<(f64, bool)> 
     let longer = |a: (f64, bool), b: (f64, bool)| if b.0 > a.0 { b } else { a };
     interfaces(rates.per_sec.keys())
         .into_iter()
-        .flat_map(|interface| [Scope::Priority, Scope::Link].map(|scope| of_scope(interface, scope)))
+        .flat_map(|interface| [PauseScope::Priority, PauseScope::Link].map(|scope| of_scope(interface, scope)))
         .flatten()
         .reduce(longer)
 }
@@ -139,22 +145,22 @@ fn ratio(rates: &Rates, interface: &str, row: &Names, name: &str) -> Option<(f64
     let values = (0..PRIORITIES).filter_map(|priority| rates.per_sec.get(&counter(interface, name, priority)).copied());
     let per_sec = values.reduce(f64::max)?;
     let seconds_per_count = match row.unit {
-        Unit::Micros => 1e-6,
-        Unit::Frames => {
+        PauseUnit::Micros => 1e-6,
+        PauseUnit::Frames => {
             let speed = rates.per_sec.get(&format!("{interface}{LINK_SPEED}")).filter(|speed| **speed > 0.0)?;
             LONGEST_PAUSE / (speed * 1e6)
         }
     };
     // Time is rounded up to microseconds and read a moment after the clock, so a share may come out above the whole.
-    Some(((per_sec * seconds_per_count).min(1.0), row.unit == Unit::Frames))
+    Some(((per_sec * seconds_per_count).min(1.0), row.unit == PauseUnit::Frames))
 }
 
 /// The table as Markdown, for `docs/reference/counters.md`.
 pub fn table() -> String {
     let mut text = "| driver | counts | of | sent (tx) | received (rx) |\n| --- | --- | --- | --- | --- |\n".to_owned();
     for row in &TABLE {
-        let unit = if row.unit == Unit::Micros { "µs" } else { "frames" };
-        let scope = if row.scope == Scope::Link { "the link" } else { "a priority" };
+        let unit = if row.unit == PauseUnit::Micros { "µs" } else { "frames" };
+        let scope = if row.scope == PauseScope::Link { "the link" } else { "a priority" };
         let name = |name: &str| name.replace("{}", "N");
         let _ = writeln!(text, "| {} | {unit} | {scope} | `{}` | `{}` |", row.drivers, name(row.tx), name(row.rx));
     }
@@ -272,7 +278,7 @@ mod tests {
         for row in &TABLE {
             for name in [row.tx, row.rx] {
                 let known = counters::known(&counter("", name, 3)).map(|row| row.unit);
-                let expected = (row.unit == Unit::Micros).then_some(counters::Unit::Micros);
+                let expected = (row.unit == PauseUnit::Micros).then_some(counters::CounterUnit::Micros);
                 assert_eq!(known, expected, "{name}");
             }
         }

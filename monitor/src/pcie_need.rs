@@ -32,19 +32,19 @@ pub struct Need {
 /// Each element is a transfer of its own; what the NIC reads beside payload (WQEs with what is inline in them,
 /// translations) is left out.
 pub fn need(workload: &Workload, way: Direction, sample: &Sample) -> Need {
-    let read = at(workload, way.from, End::Read, sample);
-    Need { bps: read.bps.max(at(workload, way.to, End::Written, sample).bps), ..read }
+    let read = at(workload, way.from, DmaDirection::Read, sample);
+    Need { bps: read.bps.max(at(workload, way.to, DmaDirection::Written, sample).bps), ..read }
 }
 
 /// Whether payload is read from a host's memory or written to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum DmaDirection {
     Read,
     Written,
 }
 
-fn at(workload: &Workload, host: Host, end: End, sample: &Sample) -> Need {
-    let of_host = |from: Host, to: Host| if end == End::Read { from == host } else { to == host };
+fn at(workload: &Workload, host: Host, end: DmaDirection, sample: &Sample) -> Need {
+    let of_host = |from: Host, to: Host| if end == DmaDirection::Read { from == host } else { to == host };
     let rates = sample.directions.iter().filter(|rates| of_host(rates.from, rates.to));
     rates.fold(Need::default(), |sum, rates| {
         let way = Direction { from: rates.from, to: rates.to };
@@ -86,7 +86,7 @@ fn least(flows: &[PerMessage], mean: f64, of: fn(&PerMessage) -> f64) -> f64 {
     flows.iter().min_by(|one, other| apart(one).total_cmp(&apart(other))).map_or(0.0, of)
 }
 
-fn per_message(flow: &Flow, way: Direction, end: End) -> Option<PerMessage> {
+fn per_message(flow: &Flow, way: Direction, end: DmaDirection) -> Option<PerMessage> {
     let paying: Vec<&Request> = flow.pattern.iter().filter(|request| Direction::of(flow, request.op) == way).collect();
     let count = paying.len() as f64;
     let mean = |of: &dyn Fn(&Request) -> u64| paying.iter().map(|request| of(request) as f64).sum::<f64>() / count;
@@ -98,14 +98,14 @@ fn per_message(flow: &Flow, way: Direction, end: End) -> Option<PerMessage> {
 }
 
 /// The list is the requester's; at the other end a message is one piece.
-fn on_link(flow: &Flow, request: &Request, end: End) -> [u64; 2] {
+fn on_link(flow: &Flow, request: &Request, end: DmaDirection) -> [u64; 2] {
     let transfer =
         |bytes: u64, most: u64| [bytes + bytes.div_ceil(most) * TLP_OVERHEAD, bytes.div_ceil(READ_REQUEST).max(1)];
     let message = request.message().0;
-    if (end == End::Written) != request.op.brings_back() {
+    if (end == DmaDirection::Written) != request.op.brings_back() {
         return transfer(message, TLP_PAYLOAD.min(flow.mtu.bytes()));
     }
-    if end == End::Read && message <= flow.inline.0 {
+    if end == DmaDirection::Read && message <= flow.inline.0 {
         return [0; 2];
     }
     let elements = request.sge.iter().map(|size| transfer(size.0, TLP_PAYLOAD));
@@ -160,7 +160,7 @@ mod tests {
         let needed = need(&workload(&[flow("WRITE", ["a", "b"])]), way, &seen).bps;
         assert!((needed / (PIECE * 1e6) - 1.0).abs() < 1e-9, "{needed}");
         // A READ scatters at its requester.
-        let needed = at(&workload(&[flow("READ", ["b", "a"])]), Host::B, End::Written, &seen).bps;
+        let needed = at(&workload(&[flow("READ", ["b", "a"])]), Host::B, DmaDirection::Written, &seen).bps;
         assert!((needed / (LIST * 1e6) - 1.0).abs() < 1e-9, "{needed}");
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let short = (LIST + 2.0 * 8.0 * 28.0) / 3.0;
         for (mean, expected) in [(352.0, short), (696.0, f64::midpoint(LIST, short)), (1040.0, LIST), (2000.0, LIST)] {
             seen.directions[0].goodput_bps = mean * 8e6;
-            let needed = at(&both, Host::A, End::Read, &seen).bps;
+            let needed = at(&both, Host::A, DmaDirection::Read, &seen).bps;
             assert!((needed / (expected * 1e6) - 1.0).abs() < 1e-9, "{mean}: {needed}");
         }
     }
@@ -183,7 +183,7 @@ mod tests {
     fn loopback_is_read_over_the_same_link() {
         let both = workload(&[flow("WRITE", ["a", "b"]), flow("WRITE", ["a", "a"])]);
         let seen = sample(&[(Host::A, Host::B, 1e6), (Host::A, Host::A, 2e6)]);
-        let needed = at(&both, Host::A, End::Read, &seen).bps;
+        let needed = at(&both, Host::A, DmaDirection::Read, &seen).bps;
         assert!((needed / (LIST * 3e6) - 1.0).abs() < 1e-9, "{needed}");
     }
 }

@@ -31,7 +31,7 @@ const BOUND: f64 = 0.5;
 
 /// A measurement with its assessment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct JudgedMeasurement {
     /// The samples that were judged.
     pub measurement: Measurement,
     /// What they mean.
@@ -55,11 +55,11 @@ pub fn measure_judged<E>(
     workload: &Workload,
     bounds: &Bounds,
     mut measure: impl FnMut(&Workload, u32) -> Result<Option<Measurement>, E>,
-) -> Result<Judged, E> {
+) -> Result<JudgedMeasurement, E> {
     let measurement = measure(workload, 0)?.unwrap_or_default();
     let assessment = assess(workload, bounds, &measurement);
     let mut runs = u32::from(says_something(&assessment));
-    let mut judged = Judged { measurement, assessment, attempts: 1 };
+    let mut judged = JudgedMeasurement { measurement, assessment, attempts: 1 };
     loop {
         let is_judged = judged.assessment.verdict != Verdict::Inconclusive;
         let reach = reach(bounds.run_to_run.unwrap_or(0.0), runs);
@@ -74,7 +74,7 @@ pub fn measure_judged<E>(
             if is_judged && !(is_clear && is_relative) {
                 // Pauses that come and go are no symptom, and do not hide that throughput is low.
                 let is_low = places(workload, bounds, &judged.measurement, reach).contains(&CLEARLY_LOW);
-                judged.assessment = if is_low && is_relative && pauses(&judged.measurement) == Pauses::Sometimes {
+                judged.assessment = if is_low && is_relative && pauses(&judged.measurement) == PauseSamples::Sometimes {
                     Assessment::of_symptoms(vec![Symptom::LowThroughput])
                 } else {
                     Assessment::of_nothing(Inconclusive::Marginal)
@@ -135,7 +135,7 @@ fn reach(run_to_run: f64, runs: u32) -> f64 {
 /// Whether it is to be expected if all is so many standard deviations less anomalous.
 fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, deviations: f64) -> bool {
     let Some(run_to_run) = bounds.run_to_run.filter(|_| !measurement.samples.is_empty()) else { return true };
-    if pauses(measurement) == Pauses::Always {
+    if pauses(measurement) == PauseSamples::Always {
         return true;
     }
     let reach = reach(run_to_run, ATTEMPTS);
@@ -155,21 +155,28 @@ fn is_expected(workload: &Workload, bounds: &Bounds, measurement: &Measurement, 
 /// Whether noise of the size that the samples show, or within `reach` of a threshold, would not turn the verdict.
 fn is_clear(workload: &Workload, bounds: &Bounds, measurement: &Measurement, reach: f64) -> bool {
     match pauses(measurement) {
-        Pauses::Always => true,
-        Pauses::Sometimes => false,
-        Pauses::Never => {
+        PauseSamples::Always => true,
+        PauseSamples::Sometimes => false,
+        PauseSamples::Never => {
             let places = places(workload, bounds, measurement, reach);
-            let is_healthy = |(share, full): &(Place, Place)| *share == Place::Above || *full == Place::Below;
+            let is_healthy = |(share, full): &(MeanPosition, MeanPosition)| {
+                *share == MeanPosition::Above || *full == MeanPosition::Below
+            };
             places.contains(&CLEARLY_LOW) || places.iter().all(is_healthy)
         }
     }
 }
 
 /// What makes a direction clearly low: its share, and how full its queues were kept.
-const CLEARLY_LOW: (Place, Place) = (Place::Below, Place::Above);
+const CLEARLY_LOW: (MeanPosition, MeanPosition) = (MeanPosition::Below, MeanPosition::Above);
 
 /// Where the share of each direction lies, and how full its queues were kept.
-fn places(workload: &Workload, bounds: &Bounds, measurement: &Measurement, reach: f64) -> Vec<(Place, Place)> {
+fn places(
+    workload: &Workload,
+    bounds: &Bounds,
+    measurement: &Measurement,
+    reach: f64,
+) -> Vec<(MeanPosition, MeanPosition)> {
     let bounds = &bounds.beside(measurement);
     loaded_directions(workload)
         .into_iter()
@@ -180,19 +187,19 @@ fn places(workload: &Workload, bounds: &Bounds, measurement: &Measurement, reach
 
 /// In how many samples there is a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pauses {
+enum PauseSamples {
     Never,
     Sometimes,
     Always,
 }
 
-fn pauses(measurement: &Measurement) -> Pauses {
+fn pauses(measurement: &Measurement) -> PauseSamples {
     let pauses = measurement.samples.iter().filter_map(|sample| sample.pause.as_ref());
     let is_paused: Vec<bool> = pauses.map(|pause| pause.longest() > PAUSE_RATIO).collect();
     match (is_paused.contains(&true), is_paused.contains(&false)) {
-        (false, _) => Pauses::Never,
-        (true, true) => Pauses::Sometimes,
-        (true, false) => Pauses::Always,
+        (false, _) => PauseSamples::Never,
+        (true, true) => PauseSamples::Sometimes,
+        (true, false) => PauseSamples::Always,
     }
 }
 
@@ -211,7 +218,7 @@ fn looks(
 
 /// Where a mean lies, as far as noise lets one say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum MeanPosition {
     Below,
     Near,
     Above,
@@ -220,15 +227,15 @@ enum Place {
 /// On which side of a threshold the mean of these samples lies, by Student's t. What differs from run to run is not
 /// known better than that; it is taken of the threshold, because the question is whether the truth lies on the other
 /// side of it.
-fn place(samples: &[f64], threshold: f64, reach: f64) -> Place {
+fn place(samples: &[f64], threshold: f64, reach: f64) -> MeanPosition {
     let mean = Mean::of(samples);
     let reach = (mean.of_sample(CLEAR) / mean.count.sqrt()).max(threshold * reach);
     if (mean.value - threshold).abs() < reach {
-        Place::Near
+        MeanPosition::Near
     } else if mean.value < threshold {
-        Place::Below
+        MeanPosition::Below
     } else {
-        Place::Above
+        MeanPosition::Above
     }
 }
 

@@ -53,7 +53,7 @@ fn of_packets(shares: &[f64]) -> Measurement {
     measurement
 }
 
-fn judged(script: &[Measurement]) -> Judged {
+fn judged(script: &[Measurement]) -> JudgedMeasurement {
     let measure = |_: &Workload, attempt: u32| script.get(attempt as usize).cloned().map(Some).ok_or("asked too often");
     measure_judged(&workload(), &bounds(), measure).expect("the script is long enough")
 }

@@ -6,7 +6,7 @@ mod unpack;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::check::{Check, CheckState};
 use kelpie_monitor::checks::{CHECKS, CheckGroup, CheckKind, GAUGES};
 use kelpie_monitor::doctor::{Earlier, Examination, compare, examine, examine_since};
 use kelpie_monitor::machine::Machine;
@@ -48,8 +48,8 @@ fn a_good_host_is_good_and_every_statement_has_evidence() {
     assert_eq!(seen.host, "good");
     for check in &seen.checks {
         let expected = match check.name.as_str() {
-            "traffic class" | "pcie errors" => State::Warn,
-            _ => State::Pass,
+            "traffic class" | "pcie errors" => CheckState::Warn,
+            _ => CheckState::Pass,
         };
         assert_eq!(check.state, expected, "{check:?}");
         assert!(!check.evidence.is_empty(), "{check:?}");
@@ -126,18 +126,18 @@ fn every_fact_of_the_table_is_compared() {
 fn what_is_wrong_is_told_with_its_value_and_what_mends_it() {
     let seen = examined("bnxt", |_| ());
     for (name, state, evidence, fix) in [
-        ("memlock", State::Fail, "Max locked memory: 8388608", "ulimit -l unlimited"),
-        ("cpu governor", State::Warn, "powersave", "cpupower frequency-set -g performance"),
-        ("gid", State::Warn, "RoCE v2", "ip address add"),
-        ("mtu", State::Warn, "1500", "ip link set dev enp96s0 mtu 4200"),
-        ("pfc", State::Warn, "pfc priorities []", "dcb pfc set dev enp96s0"),
-        ("counters", State::Warn, "counters", ""),
-        ("pcie", State::Fail, "8.0 GT/s PCIe", "slot"),
-        ("pcie errors", State::Warn, "total 20", "reseat"),
-        ("relaxed ordering", State::Warn, "0", "setpci -s 0000:60:00.0 CAP_EXP+8.w=0010:0010"),
-        ("acs", State::Warn, "redirects", "setpci -s 0000:5f:00.0 ECAP_ACS+6.w=0000:000c"),
-        ("iommu", State::Warn, "DMA-FQ", "iommu=pt"),
-        ("numa", State::Warn, "-1", "BIOS"),
+        ("memlock", CheckState::Fail, "Max locked memory: 8388608", "ulimit -l unlimited"),
+        ("cpu governor", CheckState::Warn, "powersave", "cpupower frequency-set -g performance"),
+        ("gid", CheckState::Warn, "RoCE v2", "ip address add"),
+        ("mtu", CheckState::Warn, "1500", "ip link set dev enp96s0 mtu 4200"),
+        ("pfc", CheckState::Warn, "pfc priorities []", "dcb pfc set dev enp96s0"),
+        ("counters", CheckState::Warn, "counters", ""),
+        ("pcie", CheckState::Fail, "8.0 GT/s PCIe", "slot"),
+        ("pcie errors", CheckState::Warn, "total 20", "reseat"),
+        ("relaxed ordering", CheckState::Warn, "0", "setpci -s 0000:60:00.0 CAP_EXP+8.w=0010:0010"),
+        ("acs", CheckState::Warn, "redirects", "setpci -s 0000:5f:00.0 ECAP_ACS+6.w=0000:000c"),
+        ("iommu", CheckState::Warn, "DMA-FQ", "iommu=pt"),
+        ("numa", CheckState::Warn, "-1", "BIOS"),
     ] {
         let check = check(&seen, name);
         assert_eq!(check.state, state, "{check:?}");
@@ -149,23 +149,28 @@ fn what_is_wrong_is_told_with_its_value_and_what_mends_it() {
 #[test]
 fn a_change_of_one_file_changes_one_check() {
     let config = |name: &str| format!("{NIC}/{name}");
-    let table: &[(&str, String, &str, State)] = &[
-        ("port", format!("{PORT}/state"), "1: DOWN\n", State::Fail),
-        ("gid", format!("{PORT}/gid_attrs/types/3"), "IB/RoCE v1\n", State::Warn),
-        ("mtu", config("net/ens1f0np0/mtu"), "300\n", State::Fail),
-        ("mtu", config("net/ens1f0np0/mtu"), "\n", State::Unknown),
-        ("pfc", "dcb/ens1f0np0".to_owned(), "pfc\n", State::Warn),
-        ("traffic class", "dcb/ens1f0np0".to_owned(), "pfc 0\n", State::Pass),
-        ("counters", "ethtool/ens1f0np0".to_owned(), "NIC statistics:\n", State::Warn),
-        ("pcie", config("current_link_width"), "8\n", State::Warn),
-        ("pcie", config("current_link_width"), "4\n", State::Fail),
-        ("pcie", config("max_link_speed"), "Unknown\n", State::Unknown),
-        ("pcie errors", config("aer_dev_correctable"), "TOTAL_ERR_COR 0\n", State::Pass),
-        ("pcie errors", config("aer_dev_fatal"), "TOTAL_ERR_FATAL 1\n", State::Warn),
-        ("relaxed ordering", config("config"), "short", State::Unknown),
-        ("iommu", "sys/kernel/iommu_groups/7/type".to_owned(), "DMA\n", State::Warn),
-        ("memlock", "proc/self/limits".to_owned(), "Max locked memory  2147483648  unlimited bytes\n", State::Warn),
-        ("memlock", "proc/self/limits".to_owned(), "\n", State::Unknown),
+    let table: &[(&str, String, &str, CheckState)] = &[
+        ("port", format!("{PORT}/state"), "1: DOWN\n", CheckState::Fail),
+        ("gid", format!("{PORT}/gid_attrs/types/3"), "IB/RoCE v1\n", CheckState::Warn),
+        ("mtu", config("net/ens1f0np0/mtu"), "300\n", CheckState::Fail),
+        ("mtu", config("net/ens1f0np0/mtu"), "\n", CheckState::Unknown),
+        ("pfc", "dcb/ens1f0np0".to_owned(), "pfc\n", CheckState::Warn),
+        ("traffic class", "dcb/ens1f0np0".to_owned(), "pfc 0\n", CheckState::Pass),
+        ("counters", "ethtool/ens1f0np0".to_owned(), "NIC statistics:\n", CheckState::Warn),
+        ("pcie", config("current_link_width"), "8\n", CheckState::Warn),
+        ("pcie", config("current_link_width"), "4\n", CheckState::Fail),
+        ("pcie", config("max_link_speed"), "Unknown\n", CheckState::Unknown),
+        ("pcie errors", config("aer_dev_correctable"), "TOTAL_ERR_COR 0\n", CheckState::Pass),
+        ("pcie errors", config("aer_dev_fatal"), "TOTAL_ERR_FATAL 1\n", CheckState::Warn),
+        ("relaxed ordering", config("config"), "short", CheckState::Unknown),
+        ("iommu", "sys/kernel/iommu_groups/7/type".to_owned(), "DMA\n", CheckState::Warn),
+        (
+            "memlock",
+            "proc/self/limits".to_owned(),
+            "Max locked memory  2147483648  unlimited bytes\n",
+            CheckState::Warn,
+        ),
+        ("memlock", "proc/self/limits".to_owned(), "\n", CheckState::Unknown),
     ];
     for (name, file, text, expected) in table {
         let seen = examined("mlx5", |write| write(file, text));
@@ -176,14 +181,14 @@ fn a_change_of_one_file_changes_one_check() {
 
 #[test]
 fn the_narrowest_link_above_the_nic_counts_and_is_named() {
-    for (width, expected) in [("16", State::Pass), ("8", State::Warn), ("4", State::Fail)] {
+    for (width, expected) in [("16", CheckState::Pass), ("8", CheckState::Warn), ("4", CheckState::Fail)] {
         let seen = examined("mlx5", |write| {
             write("sys/devices/pci0000:3a/0000:3a:00.0/current_link_speed", "16.0 GT/s PCIe\n");
             write("sys/devices/pci0000:3a/0000:3a:00.0/current_link_width", width);
         });
         let pcie = check(&seen, "pcie");
         assert_eq!(pcie.state, expected, "{pcie:?}");
-        assert_eq!(pcie.summary.contains("0000:3a:00.0"), expected != State::Pass, "{pcie:?}");
+        assert_eq!(pcie.summary.contains("0000:3a:00.0"), expected != CheckState::Pass, "{pcie:?}");
     }
 }
 
@@ -195,8 +200,8 @@ fn a_device_of_conventional_pci_has_neither_ordering_nor_access_control() {
         write("sys/devices/pci0000:3a/0000:3a:00.0/config", &whole);
     });
     let ordering = check(&seen, "relaxed ordering");
-    assert!(ordering.state == State::Unknown && ordering.fix.is_none(), "root would not help: {ordering:?}");
-    assert_eq!(check(&seen, "acs").state, State::Pass);
+    assert!(ordering.state == CheckState::Unknown && ordering.fix.is_none(), "root would not help: {ordering:?}");
+    assert_eq!(check(&seen, "acs").state, CheckState::Pass);
 }
 
 #[test]
@@ -220,13 +225,13 @@ fn without_reports_of_errors_there_is_no_word_on_them() {
         }
     });
     let errors = check(&seen, "pcie errors");
-    assert!(errors.state == State::Unknown && !errors.evidence.is_empty(), "{errors:?}");
+    assert!(errors.state == CheckState::Unknown && !errors.evidence.is_empty(), "{errors:?}");
 }
 
 #[test]
 fn a_process_that_may_lock_memory_is_not_limited() {
     let seen = examined("bnxt", |write| write("proc/self/status", "CapEff:\t0000000000004000\n"));
-    assert_eq!(check(&seen, "memlock").state, State::Pass);
+    assert_eq!(check(&seen, "memlock").state, CheckState::Pass);
 }
 
 /// The word on traffic class `class` if the interface has these settings, and the driver forces a class or not.
@@ -246,12 +251,12 @@ fn traffic_class(dcb: &str, forced: Option<&str>, class: u8) -> Check {
 fn the_priority_of_the_given_or_forced_traffic_class_is_judged() {
     let mapped = "pfc 3\ndscp 26 3\n";
     for (forced, class, expected, dscp) in [
-        (None, 0, State::Warn, "DSCP 0 "),
-        (None, 104, State::Pass, "DSCP 26 "),
-        (None, 106, State::Pass, "DSCP 26 "),
-        (None, 32, State::Warn, "DSCP 8 "),
-        (Some("Global tclass=106\n"), 0, State::Pass, "DSCP 26 "),
-        (Some("Global tclass=0\n"), 106, State::Warn, "DSCP 0 "),
+        (None, 0, CheckState::Warn, "DSCP 0 "),
+        (None, 104, CheckState::Pass, "DSCP 26 "),
+        (None, 106, CheckState::Pass, "DSCP 26 "),
+        (None, 32, CheckState::Warn, "DSCP 8 "),
+        (Some("Global tclass=106\n"), 0, CheckState::Pass, "DSCP 26 "),
+        (Some("Global tclass=0\n"), 106, CheckState::Warn, "DSCP 0 "),
     ] {
         let seen = traffic_class(mapped, forced, class);
         assert!(seen.state == expected && seen.summary.contains(dscp), "{forced:?} {class}: {seen:?}");
@@ -276,15 +281,15 @@ fn a_lossless_class_is_suggested_and_never_that_dscp_0_be_one() {
 #[test]
 fn each_slave_of_a_bond_has_its_own_flow_control() {
     let seen = examined("mlx5+bond", |_| ());
-    let pfc: Vec<(State, &str)> = seen
+    let pfc: Vec<(CheckState, &str)> = seen
         .checks
         .iter()
         .filter(|check| check.name == "pfc")
         .map(|check| (check.state, check.evidence[0].source.as_str()))
         .collect();
-    assert_eq!(pfc, [(State::Pass, "dcb ens1f0np0"), (State::Warn, "dcb ens1f1np1")]);
+    assert_eq!(pfc, [(CheckState::Pass, "dcb ens1f0np0"), (CheckState::Warn, "dcb ens1f1np1")]);
     assert_eq!(check(&seen, "mtu").evidence[0].source, "/sys/class/net/bond0/mtu", "the bond has the address");
-    assert_eq!(check(&seen, "counters").state, State::Pass);
+    assert_eq!(check(&seen, "counters").state, CheckState::Pass);
 }
 
 #[test]
@@ -294,12 +299,12 @@ fn no_device_another_device_and_no_such_port_are_bad() {
     let machine = Machine::recorded(root.path());
     let other = examine(&machine, Some("mlx5_9"), None, 0);
     let device = check(&other, "device");
-    assert!(device.state == State::Fail && device.evidence[0].value == "mlx5_0", "{device:?}");
-    assert_eq!(check(&examine(&machine, None, Some(2), 0), "port").state, State::Fail);
+    assert!(device.state == CheckState::Fail && device.evidence[0].value == "mlx5_0", "{device:?}");
+    assert_eq!(check(&examine(&machine, None, Some(2), 0), "port").state, CheckState::Fail);
     let empty = tempfile::tempdir().expect("a directory");
     let seen = examine(&Machine::recorded(empty.path()), None, None, 0);
-    assert_eq!(check(&seen, "device").state, State::Fail);
-    assert_eq!(check(&seen, "memlock").state, State::Unknown, "what cannot be read is not fine");
+    assert_eq!(check(&seen, "device").state, CheckState::Fail);
+    assert_eq!(check(&seen, "memlock").state, CheckState::Unknown, "what cannot be read is not fine");
 }
 
 #[test]
@@ -308,9 +313,9 @@ fn a_pair_is_compared_by_what_both_tell() {
     let found = compare(&a, &b);
     let of = |name: &str| found.iter().find(|check| check.name == name);
     let mtu = of("interface MTU").expect("both report it");
-    assert!(mtu.state == State::Warn && mtu.summary == "a has 9000, b has 1500", "{mtu:?}");
-    assert_eq!(of("link speed").map(|check| check.state), Some(State::Pass));
-    assert!(compare(&a, &a).iter().all(|check| check.state == State::Pass));
+    assert!(mtu.state == CheckState::Warn && mtu.summary == "a has 9000, b has 1500", "{mtu:?}");
+    assert_eq!(of("link speed").map(|check| check.state), Some(CheckState::Pass));
+    assert!(compare(&a, &a).iter().all(|check| check.state == CheckState::Pass));
     assert_eq!(compare(&a, &Examination::default()), []);
 }
 
@@ -322,16 +327,16 @@ fn pcie_is_too_slow_for_a_port_of_infiniband_as_for_one_of_ethernet() {
     ] {
         let seen = examined(&format!("mlx5+over/{host}"), |_| ());
         let pcie = check(&seen, "pcie");
-        assert_eq!(pcie.state, State::Fail, "{pcie:?}");
+        assert_eq!(pcie.state, CheckState::Fail, "{pcie:?}");
         assert!(pcie.summary.starts_with(summary), "{pcie:?}");
     }
     let rate = |rate: &str| {
         let seen = examined("mlx5+over/ib-ndr-x8", |write| write(&format!("{PORT}/rate"), rate));
         check(&seen, "pcie").clone()
     };
-    assert_eq!(rate("100 Gb/sec (4X EDR)\n").state, State::Warn, "enough for the port, less than the NIC can");
+    assert_eq!(rate("100 Gb/sec (4X EDR)\n").state, CheckState::Warn, "enough for the port, less than the NIC can");
     let unknown = rate("\n");
-    assert!(unknown.state == State::Warn && !unknown.summary.contains("port's"), "{unknown:?}");
+    assert!(unknown.state == CheckState::Warn && !unknown.summary.contains("port's"), "{unknown:?}");
     let down = examined("mlx5+over/ib-ndr-x8", |write| write(&format!("{PORT}/state"), "1: DOWN\n"));
     assert!(!check(&down, "pcie").summary.contains("400"), "a port that is down has no rate: {down:#?}");
 }
@@ -373,20 +378,24 @@ fn two_ports(width: &str, files: &[(&str, &str)]) -> Examination {
 fn two_ports_behind_one_slot_share_it() {
     let seen = two_ports("8", &[]);
     let pcie = check(&seen, "pcie");
-    assert_eq!(pcie.state, State::Warn, "{pcie:?}");
+    assert_eq!(pcie.state, CheckState::Warn, "{pcie:?}");
     assert!(pcie.summary.contains("ens1f0np0 and ens1f1np1 share x8 at 16 GT/s at 0000:3b:00.0"), "{pcie:?}");
     assert!(pcie.summary.contains("carry 200 Gbit/s together, more than its 126"), "{pcie:?}");
     assert!(pcie.fix.as_deref().is_some_and(|fix| fix.contains("another slot")), "{pcie:?}");
-    assert_eq!(check(&two_ports("16", &[]), "pcie").state, State::Pass, "252 are enough for 200");
+    assert_eq!(check(&two_ports("16", &[]), "pcie").state, CheckState::Pass, "252 are enough for 200");
     let down = [("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n"), ("sys/class/net/ens1f1np1/speed", "-1\n")];
-    assert_eq!(check(&two_ports("8", &down), "pcie").state, State::Pass, "a port that is down takes nothing");
+    assert_eq!(check(&two_ports("8", &down), "pcie").state, CheckState::Pass, "a port that is down takes nothing");
     let virtual_function = [("sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/physfn", "")];
-    assert_eq!(check(&two_ports("8", &virtual_function), "pcie").state, State::Pass, "a VF has the port of its parent");
-    assert_eq!(check(&two_ports("4", &[]), "pcie").state, State::Fail, "one alone has too little");
+    assert_eq!(
+        check(&two_ports("8", &virtual_function), "pcie").state,
+        CheckState::Pass,
+        "a VF has the port of its parent"
+    );
+    assert_eq!(check(&two_ports("4", &[]), "pcie").state, CheckState::Fail, "one alone has too little");
 }
 
 /// A file, its text, and what is said of the bond.
-type Case<'a> = (String, &'a str, State, &'a str);
+type Case<'a> = (String, &'a str, CheckState, &'a str);
 
 #[test]
 fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
@@ -394,7 +403,7 @@ fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
     let bond = |name: &str| format!("sys/devices/virtual/net/bond0/bonding/{name}");
     let recorded = examined("mlx5+bond+over/bond-slave-down", |_| ());
     let down = check(&recorded, "bond");
-    assert!(down.state == State::Fail && down.summary.contains("ens1f1np1 of bond0 is down"), "{down:?}");
+    assert!(down.state == CheckState::Fail && down.summary.contains("ens1f1np1 of bond0 is down"), "{down:?}");
     assert!(down.fix.as_deref().is_some_and(|fix| fix.starts_with("ip link set dev ens1f1np1 up")), "{down:?}");
     let two = |write: &dyn Fn(&str, &str)| {
         write(&bond("slaves"), "ens1f0np0 ens1f1np1\n");
@@ -405,27 +414,27 @@ fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
         }
     };
     let cases: [Case<'_>; 11] = [
-        (bond("ad_partner_mac"), "1c:34:da:00:00:01", State::Pass, "all 2 ports of bond0 are up"),
-        (bond("ad_partner_mac"), "", State::Pass, "all 2 ports of bond0 are up"),
-        (bond("ad_partner_mac"), "00:00:00:00:00:00", State::Fail, "bond0 has no LACP partner"),
-        (bond("ad_num_ports"), "1", State::Fail, "only 1 of the 2 ports of bond0 are in its aggregate"),
-        (slave("speed"), "25000", State::Warn, "ens1f1np1 of bond0 is at 25 Gbit/s and another port at 100"),
-        (slave("mtu"), "1500", State::Warn, "ens1f1np1 has MTU 1500 and bond0 has 9000"),
-        (slave("carrier"), "0", State::Fail, "ens1f1np1 of bond0 is down"),
-        (slave("operstate"), "lowerlayerdown", State::Fail, "ens1f1np1 of bond0 is down"),
-        (bond("slaves"), "", State::Fail, "bond0 has no slave"),
+        (bond("ad_partner_mac"), "1c:34:da:00:00:01", CheckState::Pass, "all 2 ports of bond0 are up"),
+        (bond("ad_partner_mac"), "", CheckState::Pass, "all 2 ports of bond0 are up"),
+        (bond("ad_partner_mac"), "00:00:00:00:00:00", CheckState::Fail, "bond0 has no LACP partner"),
+        (bond("ad_num_ports"), "1", CheckState::Fail, "only 1 of the 2 ports of bond0 are in its aggregate"),
+        (slave("speed"), "25000", CheckState::Warn, "ens1f1np1 of bond0 is at 25 Gbit/s and another port at 100"),
+        (slave("mtu"), "1500", CheckState::Warn, "ens1f1np1 has MTU 1500 and bond0 has 9000"),
+        (slave("carrier"), "0", CheckState::Fail, "ens1f1np1 of bond0 is down"),
+        (slave("operstate"), "lowerlayerdown", CheckState::Fail, "ens1f1np1 of bond0 is down"),
+        (bond("slaves"), "", CheckState::Fail, "bond0 has no slave"),
         (
             "proc/net/bonding/bond0".to_owned(),
             "Bonding Mode: IEEE 802.3ad Dynamic link aggregation\n802.3ad info\nActive Aggregator Info:\n\tAggregator ID: 1\n\t\
              Partner Mac Address: 1c:34:da:00:00:01\n\nSlave Interface: ens1f0np0\nMII Status: up\nAggregator ID: 1\n\n\
              Slave Interface: ens1f1np1\nMII Status: up\nAggregator ID: 2\n",
-            State::Fail,
+            CheckState::Fail,
             "ens1f1np1 of bond0 is up but not in its aggregate",
         ),
         (
             "proc/net/bonding/bond0".to_owned(),
             "Slave Interface: ens1f0np0\nMII Status: up\nSlave Interface: ens1f1np1\nMII Status: down\n",
-            State::Fail,
+            CheckState::Fail,
             "ens1f1np1 of bond0 is down",
         ),
     ];
@@ -441,7 +450,7 @@ fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
         two(write);
         write(&slave("bonding_slave/ad_partner_oper_port_state"), "61\n");
     });
-    assert_eq!(check(&out, "bond").state, State::Pass, "{out:#?}");
+    assert_eq!(check(&out, "bond").state, CheckState::Pass, "{out:#?}");
     let out = examined("mlx5+bond", |write| {
         two(write);
         write(&slave("bonding_slave/ad_partner_oper_port_state"), "5\n");
@@ -454,22 +463,22 @@ fn a_bond_says_which_port_is_down_or_slower_or_left_out() {
 fn a_bad_cable_is_told_by_its_counters_and_a_sound_one_passes() {
     let recorded = examined("mlx5+over/flapping-cable", |_| ());
     let cable = check(&recorded, "cable");
-    assert_eq!(cable.state, State::Warn, "{cable:?}");
+    assert_eq!(cable.state, CheckState::Warn, "{cable:?}");
     for word in ["link down 14 times", "40,211 symbol errors", "3,120 broken packets", "corrected bits", "lane 1"] {
         assert!(cable.summary.contains(word), "no {word}: {cable:?}");
     }
     let file = |name: &str| format!("{PORT}/counters/{name}");
     for (name, value, uptime, expected) in [
-        ("link_downed", "2", "", State::Pass),
-        ("link_downed", "3", "", State::Warn),
-        ("link_downed", "3", "3000000.00 1.0", State::Pass),
+        ("link_downed", "2", "", CheckState::Pass),
+        ("link_downed", "3", "", CheckState::Warn),
+        ("link_downed", "3", "3000000.00 1.0", CheckState::Pass),
         // A counter that has stopped at its end has no value in a reading, and is the worst of all.
-        ("link_downed", "255", "3000000.00 1.0", State::Warn),
-        ("symbol_error", "65535", "", State::Warn),
-        ("symbol_error", "10", "", State::Pass),
-        ("symbol_error", "40", "", State::Warn),
-        ("symbol_error", "40", "3600000.0 1.0", State::Pass),
-        ("link_error_recovery", "9", "", State::Warn),
+        ("link_downed", "255", "3000000.00 1.0", CheckState::Warn),
+        ("symbol_error", "65535", "", CheckState::Warn),
+        ("symbol_error", "10", "", CheckState::Pass),
+        ("symbol_error", "40", "", CheckState::Warn),
+        ("symbol_error", "40", "3600000.0 1.0", CheckState::Pass),
+        ("link_error_recovery", "9", "", CheckState::Warn),
     ] {
         let seen = examined("mlx5", |write| {
             write(&file(name), value);
@@ -487,19 +496,22 @@ fn a_bad_cable_is_told_by_its_counters_and_a_sound_one_passes() {
         check(&seen, "cable").state
     };
     // In 100,000 s at 100 Gbit/s: 1e-8 of all bits, as usual with four levels, and 1e-4.
-    assert_eq!((corrected("100000000"), corrected("1000000000000")), (State::Pass, State::Warn));
-    assert_eq!(check(&examined("bnxt", |_| ()), "cable").state, State::Unknown, "not counted is not fine");
+    assert_eq!((corrected("100000000"), corrected("1000000000000")), (CheckState::Pass, CheckState::Warn));
+    assert_eq!(check(&examined("bnxt", |_| ()), "cable").state, CheckState::Unknown, "not counted is not fine");
 }
 
 #[test]
 fn packets_sent_again_count_as_a_share_and_adaptive_routing_is_not_loss() {
     for (files, expected) in [
-        (&[("hw_counters/packet_seq_err", "99")][..], State::Pass),
-        (&[("hw_counters/packet_seq_err", "5000")], State::Warn),
-        (&[("hw_counters/local_ack_timeout_err", "5000")], State::Warn),
-        (&[("hw_counters/local_ack_timeout_err", "5000"), ("counters/port_xmit_packets", "900000000000")], State::Pass),
-        (&[("hw_counters/out_of_sequence", "5000")], State::Unknown),
-        (&[("hw_counters/out_of_sequence", "5000"), ("hw_counters/packet_seq_err", "5000")], State::Warn),
+        (&[("hw_counters/packet_seq_err", "99")][..], CheckState::Pass),
+        (&[("hw_counters/packet_seq_err", "5000")], CheckState::Warn),
+        (&[("hw_counters/local_ack_timeout_err", "5000")], CheckState::Warn),
+        (
+            &[("hw_counters/local_ack_timeout_err", "5000"), ("counters/port_xmit_packets", "900000000000")],
+            CheckState::Pass,
+        ),
+        (&[("hw_counters/out_of_sequence", "5000")], CheckState::Unknown),
+        (&[("hw_counters/out_of_sequence", "5000"), ("hw_counters/packet_seq_err", "5000")], CheckState::Warn),
     ] {
         let seen =
             examined("mlx5", |write| files.iter().for_each(|(file, text)| write(&format!("{PORT}/{file}"), text)));
@@ -518,13 +530,13 @@ fn a_second_reading_tells_what_happens_now_from_what_was() {
         write(&format!("{PORT}/hw_counters/packet_seq_err"), "400");
     });
     let cable = check(&growing, "cable");
-    assert!(cable.state == State::Warn && cable.summary.contains("5 symbol errors (0.5/s)"), "{cable:?}");
+    assert!(cable.state == CheckState::Warn && cable.summary.contains("5 symbol errors (0.5/s)"), "{cable:?}");
     let resent = check(&growing, "retransmissions");
-    assert!(resent.state == State::Warn && resent.summary.contains("400 retransmissions (40/s)"), "{resent:?}");
+    assert!(resent.state == CheckState::Warn && resent.summary.contains("400 retransmissions (40/s)"), "{resent:?}");
     assert_eq!(growing.rates.get("cable errors per second"), Some(&0.5));
     assert_eq!(growing.rates.get("retransmissions per second"), Some(&40.0));
     let old = again("mlx5", 10.0, |write| write(&format!("{PORT}/hw_counters/rx_read_requests"), "1"));
-    assert_eq!(check(&old, "retransmissions").state, State::Pass);
+    assert_eq!(check(&old, "retransmissions").state, CheckState::Pass);
     let past = {
         let root = tempfile::tempdir().expect("a directory");
         unpack::unpack("mlx5", root.path());
@@ -534,7 +546,7 @@ fn a_second_reading_tells_what_happens_now_from_what_was() {
         let earlier = Earlier { counted: &before.counted, seconds: Some(10.0) };
         examine_since(&machine, None, None, 0, Some(earlier))
     };
-    assert_eq!(check(&past, "retransmissions").state, State::Pass, "a job of last week is over");
+    assert_eq!(check(&past, "retransmissions").state, CheckState::Pass, "a job of last week is over");
 }
 
 #[test]
@@ -546,9 +558,9 @@ fn hosts_are_compared_by_rates_and_never_by_totals() {
     };
     assert_eq!(of_rates(&sound, &flapping), [], "only totals are known");
     let grow = |by: &str| again("mlx5", 10.0, |write| write(&format!("{PORT}/counters/symbol_error"), by));
-    assert_eq!(of_rates(&grow("10"), &grow("500")), [State::Warn, State::Pass]);
-    assert_eq!(of_rates(&grow("10"), &grow("15")), [State::Pass, State::Pass]);
-    assert_eq!(of_rates(&grow("0"), &grow("0")), [State::Pass, State::Pass]);
+    assert_eq!(of_rates(&grow("10"), &grow("500")), [CheckState::Warn, CheckState::Pass]);
+    assert_eq!(of_rates(&grow("10"), &grow("15")), [CheckState::Pass, CheckState::Pass]);
+    assert_eq!(of_rates(&grow("0"), &grow("0")), [CheckState::Pass, CheckState::Pass]);
 }
 
 #[test]
@@ -579,10 +591,10 @@ fn two_readings_of_one_start_of_a_host_are_as_far_apart_as_their_clocks() {
 fn recordings_of_the_tools_are_read_as_they_were_printed() {
     let seen = examined("mlx5+over/dcb-show", |_| ());
     let pfc = check(&seen, "pfc");
-    assert!(pfc.state == State::Pass && pfc.summary == "lossless: priority 3", "{pfc:?}");
+    assert!(pfc.state == CheckState::Pass && pfc.summary == "lossless: priority 3", "{pfc:?}");
     assert!(check(&seen, "traffic class").fix.as_deref().is_some_and(|fix| fix.contains("104")), "DSCP 26 is mapped");
     let refused = examined("mlx5", |write| write("dcb/ens1f0np0", "Attribute read: Operation not supported\n"));
-    assert_eq!(check(&refused, "pfc").state, State::Unknown, "an error is no answer");
+    assert_eq!(check(&refused, "pfc").state, CheckState::Unknown, "an error is no answer");
     let root = tempfile::tempdir().expect("a directory");
     unpack::unpack("mlx5", root.path());
     std::fs::rename(root.path().join("dcb"), root.path().join("mlnx_qos")).expect("one folder");
@@ -591,18 +603,18 @@ fn recordings_of_the_tools_are_read_as_they_were_printed() {
     std::fs::write(root.path().join("mlnx_qos/ens1f0np0"), text).expect("writable");
     let seen = examine(&Machine::recorded(root.path()), None, None, 136);
     assert_eq!(check(&seen, "pfc").summary, "lossless: priority 4");
-    assert_eq!(check(&seen, "traffic class").state, State::Pass);
+    assert_eq!(check(&seen, "traffic class").state, CheckState::Pass);
 }
 
 #[test]
 fn relaxed_ordering_stays_off_behind_root_ports_that_the_kernel_lists() {
     let root = "sys/devices/pci0000:5d/0000:5d:00.0";
     for (vendor, device, expected) in [
-        ("0x8086", "0x6f02", State::Pass),
-        ("0x8086", "0x2f0e", State::Pass),
-        ("0x1022", "0x1a01", State::Pass),
-        ("0x8086", "0x347a", State::Warn),
-        ("0x15b3", "0x6f02", State::Warn),
+        ("0x8086", "0x6f02", CheckState::Pass),
+        ("0x8086", "0x2f0e", CheckState::Pass),
+        ("0x1022", "0x1a01", CheckState::Pass),
+        ("0x8086", "0x347a", CheckState::Warn),
+        ("0x15b3", "0x6f02", CheckState::Warn),
     ] {
         let seen = examined("bnxt", |write| {
             write(&format!("{root}/vendor"), vendor);
@@ -610,14 +622,14 @@ fn relaxed_ordering_stays_off_behind_root_ports_that_the_kernel_lists() {
         });
         let ordering = check(&seen, "relaxed ordering");
         assert_eq!(ordering.state, expected, "{vendor} {device}: {ordering:?}");
-        assert_eq!(ordering.fix.is_some(), expected == State::Warn, "{ordering:?}");
+        assert_eq!(ordering.fix.is_some(), expected == CheckState::Warn, "{ordering:?}");
     }
     let on = examined("mlx5", |write| {
         write("sys/devices/pci0000:3a/0000:3a:00.0/vendor", "0x8086");
         write("sys/devices/pci0000:3a/0000:3a:00.0/device", "0x6f04");
     });
     let ordering = check(&on, "relaxed ordering");
-    assert!(ordering.state == State::Warn, "{ordering:?}");
+    assert!(ordering.state == CheckState::Warn, "{ordering:?}");
     assert!(ordering.fix.as_deref().is_some_and(|fix| fix.contains("CAP_EXP+8.w=0000:0010")), "{ordering:?}");
 }
 
@@ -633,17 +645,21 @@ fn a_small_read_request_is_told_with_the_command_that_raises_it() {
         check(&examine(&Machine::recorded(root.path()), None, None, 0), "read request").clone()
     };
     for (high, expected, bytes) in [
-        (0x09, State::Warn, "128"),
-        (0x19, State::Warn, "256"),
-        (0x29, State::Pass, "512"),
-        (0x59, State::Pass, "4096"),
+        (0x09, CheckState::Warn, "128"),
+        (0x19, CheckState::Warn, "256"),
+        (0x29, CheckState::Pass, "512"),
+        (0x59, CheckState::Pass, "4096"),
     ] {
         let seen = with(high);
         assert!(seen.state == expected && seen.summary.contains(bytes), "{high:x}: {seen:?}");
         let fix = seen.fix.unwrap_or_default();
-        assert_eq!(fix.starts_with("setpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000"), expected == State::Warn, "{fix}");
+        assert_eq!(
+            fix.starts_with("setpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000"),
+            expected == CheckState::Warn,
+            "{fix}"
+        );
     }
-    assert_eq!(with(0x79).state, State::Unknown, "a reserved value");
+    assert_eq!(with(0x79).state, CheckState::Unknown, "a reserved value");
 }
 
 #[test]

@@ -13,12 +13,12 @@ use kelpie_monitor::sources::{CounterSource, PortSources, Reading};
 const MLX5: &str = "sys/class/infiniband/mlx5_0/ports/1";
 
 /// A host with its sources, and the means to let time pass.
-struct Host {
+struct SourcesHost {
     root: tempfile::TempDir,
     sources: PortSources,
 }
 
-impl Host {
+impl SourcesHost {
     /// Recordings joined by `+` are written over each other.
     fn new(names: &str, device: &str) -> Self {
         let root = tempfile::tempdir().expect("a directory");
@@ -103,7 +103,7 @@ fn every_source_is_opened_with_a_port() {
 
 #[test]
 fn every_source_of_an_mlx5_port_is_found() {
-    let reading = Host::new("mlx5", "mlx5_0").read();
+    let reading = SourcesHost::new("mlx5", "mlx5_0").read();
     for (name, value) in [
         ("port_xmit_packets", 1_000),
         ("out_of_buffer", 3),
@@ -125,7 +125,7 @@ fn every_source_of_an_mlx5_port_is_found() {
 
 #[test]
 fn counters_of_one_name_are_kept_apart() {
-    let reading = Host::new("bnxt", "bnxt_re0").read();
+    let reading = SourcesHost::new("bnxt", "bnxt_re0").read();
     assert_eq!((reading["rx_bytes"], reading["ethtool.rx_bytes"]), (1_000_000, 9_500_000));
     assert!(!reading.contains_key("ethtool.[0]: rx_ucast_packets"));
     assert!(!reading.keys().any(|name| name.starts_with("port_")), "no `counters` directory, no counters");
@@ -133,7 +133,7 @@ fn counters_of_one_name_are_kept_apart() {
 
 #[test]
 fn an_interval_crosses_the_ends_of_counters_and_leaves_out_what_was_reset_or_went_away() {
-    let mut host = Host::new("mlx5", "mlx5_0");
+    let mut host = SourcesHost::new("mlx5", "mlx5_0");
     let seen = host.interval(|host| {
         host.change(&format!("{MLX5}/counters/port_xmit_data"), "4294967000", "704");
         host.change(&format!("{MLX5}/counters/port_rcv_data"), "18446744073709551000", "384");
@@ -151,7 +151,7 @@ fn an_interval_crosses_the_ends_of_counters_and_leaves_out_what_was_reset_or_wen
 
 #[test]
 fn mlx5_counts_the_time_of_pause() {
-    let mut host = Host::new("mlx5", "mlx5_0");
+    let mut host = SourcesHost::new("mlx5", "mlx5_0");
     let seen = host.interval(|host| {
         host.change("ethtool/ens1f0np0", "rx_prio3_pause_duration: 20000", "rx_prio3_pause_duration: 70000");
         host.change("ethtool/ens1f0np0", "18446744073709551516", "1900");
@@ -170,7 +170,7 @@ fn mlx5_counts_the_time_of_pause() {
 
 #[test]
 fn each_slave_of_a_bond_counts_and_the_longest_pause_is_the_ports() {
-    let mut host = Host::new("mlx5+bond", "mlx5_0");
+    let mut host = SourcesHost::new("mlx5+bond", "mlx5_0");
     let reading = host.read();
     for (name, value) in [
         ("port_xmit_packets", 1_000),
@@ -194,7 +194,7 @@ fn each_slave_of_a_bond_counts_and_the_longest_pause_is_the_ports() {
 
 #[test]
 fn a_slave_with_an_rdma_device_of_its_own_is_not_this_one_s() {
-    let host = Host::new("mlx5+bond", "mlx5_0");
+    let host = SourcesHost::new("mlx5+bond", "mlx5_0");
     let other = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/infiniband/mlx5_1";
     std::fs::create_dir_all(host.root.path().join(other)).expect("a directory");
     let machine = Machine::recorded(host.root.path());
@@ -205,7 +205,7 @@ fn a_slave_with_an_rdma_device_of_its_own_is_not_this_one_s() {
 
 #[test]
 fn bnxt_without_durations_counts_frames() {
-    let mut host = Host::new("bnxt", "bnxt_re0");
+    let mut host = SourcesHost::new("bnxt", "bnxt_re0");
     let seen = host.interval(|host| {
         host.change("ethtool/enp96s0", "tx_pfc_ena_frames_pri3: 1000", "tx_pfc_ena_frames_pri3: 1010");
     });

@@ -1,11 +1,11 @@
 //! Whether a workload is safe on a subsystem, and why: from its findings and from all that was measured. No words.
 
-use kelpie_belief::{Belief, Estimate, Neighbour, Outcome, Strange};
+use kelpie_belief::{Belief, Estimate, MeasuredNeighbour, Strange, WorkloadOutcome};
 use kelpie_spaces::{Space, Workload};
 use kelpie_store::CampaignId;
 use serde::Serialize;
 
-use crate::known::{Kept, Known, Measured};
+use crate::subsystem_history::{StoredExperiment, StoredFinding, SubsystemHistory};
 
 /// Measured workloads that are shown beside one. Source: our choice, because more are not read.
 const NEAREST: usize = 3;
@@ -28,7 +28,7 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
     /// This experiment measured the workload.
-    Stored(Measured),
+    Stored(StoredExperiment),
     /// It was measured to be sure; `None` if that was inconclusive.
     Settled(Option<bool>),
     /// The finding with the highest confidence of those that hold it.
@@ -51,23 +51,25 @@ pub struct Answered<'k> {
     /// The probability that the workload is anomalous: 90 % lie between.
     pub probability: [f64; 2],
     /// The findings that hold it, the surest first.
-    pub findings: Vec<&'k Kept>,
+    pub findings: Vec<&'k StoredFinding>,
     /// The measured workloads nearest to it.
-    pub nearest: Vec<(Neighbour<'k>, Measured)>,
+    pub nearest: Vec<(MeasuredNeighbour<'k>, StoredExperiment)>,
 }
 
 /// What is known of a subsystem, with what follows from it for workloads that were not measured.
 #[derive(Debug)]
 pub struct Adviser<'k> {
-    pub(crate) known: &'k Known,
+    pub(crate) known: &'k SubsystemHistory,
     pub(crate) belief: Option<Belief<'k>>,
 }
 
 impl<'k> Adviser<'k> {
     /// Learns from what is known. Seconds for 20,000 experiments.
-    pub fn new(known: &'k Known) -> Self {
-        let outcome =
-            |measured: &Measured| Outcome { is_anomalous: measured.is_anomalous, is_aimed: measured.is_aimed };
+    pub fn new(known: &'k SubsystemHistory) -> Self {
+        let outcome = |measured: &StoredExperiment| WorkloadOutcome {
+            is_anomalous: measured.is_anomalous,
+            is_aimed: measured.is_aimed,
+        };
         let measured = known.measured.iter().map(|(workload, measured)| (workload, outcome(measured)));
         Self { known, belief: Belief::new(measured) }
     }
@@ -88,9 +90,9 @@ impl<'k> Adviser<'k> {
     }
 
     /// The findings whose conditions a workload meets, the surest first; no variants.
-    pub(crate) fn findings(&self, workload: &Workload) -> Vec<&'k Kept> {
-        let is_first = |kept: &&Kept| kept.finding.variant_of().is_none();
-        let mut findings: Vec<&Kept> =
+    pub(crate) fn findings(&self, workload: &Workload) -> Vec<&'k StoredFinding> {
+        let is_first = |kept: &&StoredFinding| kept.finding.variant_of().is_none();
+        let mut findings: Vec<&StoredFinding> =
             self.known.findings.iter().filter(is_first).filter(|kept| kept.holds(workload)).collect();
         findings.sort_by(|a, b| b.finding.confidence.total_cmp(&a.finding.confidence));
         findings
@@ -137,7 +139,7 @@ impl<'k> Adviser<'k> {
         Answered { answer, probability, reason: Reason::Settled(is_anomalous), ..self.answer(workload) }
     }
 
-    fn judge(&self, workload: &Workload, findings: &[&Kept]) -> (Answer, Reason, [f64; 2]) {
+    fn judge(&self, workload: &Workload, findings: &[&StoredFinding]) -> (Answer, Reason, [f64; 2]) {
         if let Some(measured) = self.known.measured.get(workload) {
             let answer = if measured.is_anomalous { Answer::Anomalous } else { Answer::Safe };
             return (answer, Reason::Stored(*measured), [f64::from(u8::from(measured.is_anomalous)); 2]);
@@ -183,25 +185,25 @@ mod tests {
         Rc::new(Space::from_yaml("tiny", TINY_SPACE).expect("a space"))
     }
 
-    fn measured(number: u64, is_anomalous: bool) -> Measured {
-        Measured { campaign: CampaignId(1), number, is_anomalous, is_aimed: false }
+    fn measured(number: u64, is_anomalous: bool) -> StoredExperiment {
+        StoredExperiment { campaign: CampaignId(1), number, is_anomalous, is_aimed: false }
     }
 
     /// Nothing but a finding at 3 QPs or more, with this confidence.
-    fn with_finding(confidence: f64) -> Known {
-        let mut kept = Kept {
+    fn with_finding(confidence: f64) -> SubsystemHistory {
+        let mut kept = StoredFinding {
             campaign: CampaignId(1),
             subsystem: "sim:F".to_owned(),
             space: tiny(),
             finding: finding(1, 1, workload(4, 4096)),
         };
         kept.finding.confidence = confidence;
-        Known { spaces: vec![tiny()], findings: vec![kept], ..Known::nothing("sim:F") }
+        SubsystemHistory { spaces: vec![tiny()], findings: vec![kept], ..SubsystemHistory::nothing("sim:F") }
     }
 
     #[test]
     fn what_was_measured_needs_no_estimate() {
-        let mut known = Known::nothing("sim:F");
+        let mut known = SubsystemHistory::nothing("sim:F");
         known.measured =
             BTreeMap::from([(workload(4, 4096), measured(1, true)), (workload(1, 4096), measured(2, false))]);
         let adviser = Adviser::new(&known);
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn two_experiments_are_too_few_for_any_other_workload() {
-        let mut known = Known::nothing("sim:F");
+        let mut known = SubsystemHistory::nothing("sim:F");
         known.measured =
             BTreeMap::from([(workload(1, 4096), measured(1, false)), (workload(4, 4096), measured(2, false))]);
         let answered = Adviser::new(&known).answer(&workload(2, 4096));
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn what_is_unlike_all_that_was_measured_is_unknown_and_says_why() {
-        let mut known = Known::nothing("sim:F");
+        let mut known = SubsystemHistory::nothing("sim:F");
         let nothing = Adviser::new(&known).answer(&workload(2, 4096));
         assert_eq!(
             (nothing.answer, nothing.reason, nothing.probability),
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn many_healthy_neighbours_make_a_workload_safe_but_not_inside_a_finding() {
-        let mut known = Known::nothing("sim:F");
+        let mut known = SubsystemHistory::nothing("sim:F");
         let mtus = [256, 512, 1024, 2048, 4096];
         let points = (1..=64).flat_map(|qps| mtus.map(|mtu| workload(2 * qps, mtu)));
         known.measured = points.map(|point| (point, measured(1, false))).collect();

@@ -37,7 +37,7 @@ pub struct Baseline {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct BaselineFile {
     accepted: Vec<Accepted>,
 }
 
@@ -47,7 +47,7 @@ impl Baseline {
     /// # Errors
     /// Names file, line, column, key and rule of the first mistake.
     pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, DocumentError> {
-        let (document, File { accepted }) = read_tagged_with_null(file, utf8(file, bytes)?, FORMAT)?;
+        let (document, BaselineFile { accepted }) = read_tagged_with_null(file, utf8(file, bytes)?, FORMAT)?;
         let conditions = accepted.iter().enumerate().flat_map(|(at, one)| {
             let conditions = one.region.conditions.iter().enumerate();
             conditions.map(move |(of, condition)| (format!("accepted[{at}].region[{of}]"), condition))

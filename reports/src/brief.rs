@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use kelpie_monitor::{Severity, Symptom};
-use kelpie_search::{FindingEvidence, Transport};
-use kelpie_spaces::known::{self, Anomaly, Sign};
+use kelpie_search::{FindingEvidence, TriedTransport};
+use kelpie_spaces::known::{self, PaperAnomaly, Sign};
 use kelpie_spaces::{Condition, Feature, Workload};
 use kelpie_store::FindingRecord;
 
@@ -17,7 +17,7 @@ pub fn conditions(finding: &FindingRecord) -> String {
     }
     let others = finding.region_by_need().conditions.into_iter();
     let others: Vec<String> =
-        others.filter(|one| !Transport::FEATURES.contains(&one.feature)).map(|one| one.brief()).collect();
+        others.filter(|one| !TriedTransport::FEATURES.contains(&one.feature)).map(|one| one.brief()).collect();
     if others.is_empty() { "none".to_owned() } else { others.join(", ") }
 }
 
@@ -32,14 +32,14 @@ pub fn shows_with(finding: &FindingRecord) -> String {
         };
     }
     let of = |feature: Feature| finding.mfs.condition(feature).map(words);
-    match Transport::FEATURES.map(of) {
+    match TriedTransport::FEATURES.map(of) {
         [None, None] => "any".to_owned(),
         both => both.into_iter().flatten().collect::<Vec<_>>().join(" "),
     }
 }
 
 /// The transports and operations that show a symptom, or that do not, those of one operation together.
-pub fn joined(tried: &[Transport], shows: bool) -> String {
+pub fn joined(tried: &[TriedTransport], shows: bool) -> String {
     let mut types: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for one in tried.iter().filter(|one| one.shows == shows) {
         types.entry(&one.opcode).or_default().push(&one.qp_type);
@@ -88,7 +88,7 @@ pub fn falls(evidence: &FindingEvidence) -> Vec<(&str, f64)> {
 }
 
 /// The row of the paper's table 2 whose conditions this workload meets, of several that with the most.
-pub fn row_of_the_paper(symptom: Symptom, workload: &Workload) -> Option<Anomaly> {
+pub fn row_of_the_paper(symptom: Symptom, workload: &Workload) -> Option<PaperAnomaly> {
     let sign = match symptom {
         Symptom::Pause => Sign::Pause,
         Symptom::LowThroughput => Sign::Low,
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
     use crate::testing::{finding, workload};
 
-    fn tried(qp_type: &str, opcode: &str, shows: bool) -> Transport {
-        Transport { qp_type: qp_type.to_owned(), opcode: opcode.to_owned(), shows }
+    fn tried(qp_type: &str, opcode: &str, shows: bool) -> TriedTransport {
+        TriedTransport { qp_type: qp_type.to_owned(), opcode: opcode.to_owned(), shows }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use kelpie_store::FindingRecord;
 /// Which of two campaigns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Side {
+pub enum CampaignSide {
     /// The first, the older one.
     A,
     /// The second, the newer one.
@@ -77,7 +77,7 @@ pub struct Compared {
     /// What became of it.
     pub fate: Fate,
     /// Where it was found; of both the newer.
-    pub side: Side,
+    pub side: CampaignSide,
     /// Its number there.
     pub finding: u64,
     /// The number of its counterpart in the other campaign.
@@ -101,13 +101,13 @@ pub struct Compared {
 pub fn compare<E>(
     a: &[FindingRecord],
     b: &[FindingRecord],
-    mut repeat: impl FnMut(Side, &FindingRecord) -> Result<Repeated, E>,
+    mut repeat: impl FnMut(CampaignSide, &FindingRecord) -> Result<Repeated, E>,
 ) -> Result<Vec<Compared>, E> {
     let mut all = Vec::new();
     for newer in b {
         let older = counterpart(newer, a);
-        let repeated = repeat(Side::A, newer)?;
-        all.push(judge(Side::B, newer, older, repeated));
+        let repeated = repeat(CampaignSide::A, newer)?;
+        all.push(judge(CampaignSide::B, newer, older, repeated));
     }
     for older in a {
         let newer = counterpart(older, b);
@@ -115,8 +115,8 @@ pub fn compare<E>(
         if newer.is_some_and(|newer| counterpart(newer, a).is_some_and(|back| back.number == older.number)) {
             continue;
         }
-        let repeated = repeat(Side::B, older)?;
-        all.push(judge(Side::A, older, newer, repeated));
+        let repeated = repeat(CampaignSide::B, older)?;
+        all.push(judge(CampaignSide::A, older, newer, repeated));
     }
     all.sort_by_key(|compared| (compared.fate, compared.side, compared.finding));
     Ok(all)
@@ -134,7 +134,12 @@ fn counterpart<'f>(finding: &FindingRecord, others: &'f [FindingRecord]) -> Opti
     })
 }
 
-fn judge(side: Side, finding: &FindingRecord, counterpart: Option<&FindingRecord>, repeated: Repeated) -> Compared {
+fn judge(
+    side: CampaignSide,
+    finding: &FindingRecord,
+    counterpart: Option<&FindingRecord>,
+    repeated: Repeated,
+) -> Compared {
     let only_in = |left: Option<&FindingRecord>, right: Option<&FindingRecord>| match (left, right) {
         (Some(left), Some(right)) => {
             let missing = |condition: &&Condition| !right.mfs.conditions.contains(condition);
@@ -143,8 +148,8 @@ fn judge(side: Side, finding: &FindingRecord, counterpart: Option<&FindingRecord
         _ => Vec::new(),
     };
     let (older, newer) = match side {
-        Side::A => (Some(finding), counterpart),
-        Side::B => (counterpart, Some(finding)),
+        CampaignSide::A => (Some(finding), counterpart),
+        CampaignSide::B => (counterpart, Some(finding)),
     };
     let (lost, gained): (Vec<Condition>, Vec<Condition>) = (only_in(older, newer), only_in(newer, older));
     let fate = match (counterpart, repeated) {
@@ -156,7 +161,7 @@ fn judge(side: Side, finding: &FindingRecord, counterpart: Option<&FindingRecord
         }
         (Some(_), Repeated::Anomalous | Repeated::Unknown | Repeated::NotMeasured) => Fate::Changed,
         (None, Repeated::Anomalous) => Fate::Remains,
-        (_, Repeated::Healthy) if side == Side::A => Fate::Fixed,
+        (_, Repeated::Healthy) if side == CampaignSide::A => Fate::Fixed,
         (_, Repeated::Healthy) => Fate::New,
         (None, Repeated::Unknown | Repeated::NotMeasured) => Fate::Doubtful,
     };
@@ -197,7 +202,11 @@ mod tests {
         FindingRecord { number, symptom, found_at: 1, experiments_for_mfs: 1, confidence: 0.9, mfs, workload, evidence }
     }
 
-    fn fates(a: &[FindingRecord], b: &[FindingRecord], repeated: Repeated) -> Vec<(Fate, Side, u64, Option<u64>)> {
+    fn fates(
+        a: &[FindingRecord],
+        b: &[FindingRecord],
+        repeated: Repeated,
+    ) -> Vec<(Fate, CampaignSide, u64, Option<u64>)> {
         let compared = compare(a, b, |_, _| Ok::<_, Infallible>(repeated)).expect("it cannot fail");
         compared.into_iter().map(|one| (one.fate, one.side, one.finding, one.counterpart)).collect()
     }
@@ -220,7 +229,7 @@ mod tests {
             finding(1, Symptom::Pause, &[word(Feature::Opcode, "READ"), batches(32)]),
             finding(2, Symptom::LowThroughput, &[word(Feature::Opcode, "WRITE"), batches(32)]),
         ];
-        let expected = [(Fate::Remains, Side::B, 1, Some(1)), (Fate::Remains, Side::B, 2, Some(2))];
+        let expected = [(Fate::Remains, CampaignSide::B, 1, Some(1)), (Fate::Remains, CampaignSide::B, 2, Some(2))];
         for repeated in [Repeated::Anomalous, Repeated::NotMeasured, Repeated::Unknown] {
             assert_eq!(fates(&findings, &findings, repeated), expected, "{repeated:?}");
         }
@@ -232,7 +241,7 @@ mod tests {
         let second = finding(2, Symptom::Pause, &reads);
         let twin = FindingRecord { number: 3, ..second.clone() };
         let findings = [finding(1, Symptom::Pause, &reads), second, twin];
-        let expected = [1, 2, 3].map(|number| (Fate::Remains, Side::B, number, Some(number)));
+        let expected = [1, 2, 3].map(|number| (Fate::Remains, CampaignSide::B, number, Some(number)));
         assert_eq!(fates(&findings, &findings, Repeated::Anomalous), expected);
     }
 
@@ -248,8 +257,8 @@ mod tests {
         ] {
             let found = fates(std::slice::from_ref(&reads), std::slice::from_ref(&writes), repeated);
             assert_eq!(found.len(), 2, "{repeated:?}");
-            assert!(found.contains(&(of_reads, Side::A, 1, None)), "{repeated:?}: {found:?}");
-            assert!(found.contains(&(of_writes, Side::B, 1, None)), "{repeated:?}: {found:?}");
+            assert!(found.contains(&(of_reads, CampaignSide::A, 1, None)), "{repeated:?}: {found:?}");
+            assert!(found.contains(&(of_writes, CampaignSide::B, 1, None)), "{repeated:?}: {found:?}");
         }
     }
 
@@ -269,6 +278,6 @@ mod tests {
         let pause = finding(1, Symptom::Pause, &[word(Feature::Opcode, "READ")]);
         let low = finding(1, Symptom::LowThroughput, &[word(Feature::Opcode, "READ")]);
         let found = fates(&[pause], &[low], Repeated::Healthy);
-        assert_eq!(found, [(Fate::New, Side::B, 1, None), (Fate::Fixed, Side::A, 1, None)]);
+        assert_eq!(found, [(Fate::New, CampaignSide::B, 1, None), (Fate::Fixed, CampaignSide::A, 1, None)]);
     }
 }

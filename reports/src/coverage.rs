@@ -79,27 +79,27 @@ pub fn coverage<'w>(space: &Space, measured: impl IntoIterator<Item = &'w Worklo
 }
 
 /// A feature with its values, numbered on from `start`.
-struct Column {
+struct FeatureColumn {
     feature: Feature,
     values: Vec<FeatureValue>,
     start: usize,
 }
 
-fn columns(space: &Space) -> Vec<Column> {
+fn columns(space: &Space) -> Vec<FeatureColumn> {
     let mut start = 0;
     let mut columns = Vec::new();
     for feature in Feature::ALL {
         let values = space.feature_values(feature);
         if !values.is_empty() {
             let length = values.len();
-            columns.push(Column { feature, values, start });
+            columns.push(FeatureColumn { feature, values, start });
             start += length;
         }
     }
     columns
 }
 
-impl Column {
+impl FeatureColumn {
     fn indices(&self) -> std::ops::Range<usize> {
         self.start..self.start + self.values.len()
     }

@@ -7,7 +7,7 @@ use kelpie_monitor::Severity;
 use kelpie_spaces::Feature;
 use kelpie_store::{Anomaly, CampaignId, FindingRecord, Store, StoreError};
 
-use crate::codes::Codes;
+use crate::feature_codes::FeatureCodes;
 
 /// A finding with how bad it is.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ type Near = (u64, Vec<Feature>);
 
 /// Anomalies that no finding explains and that have something in common.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group<'a> {
+pub struct AnomalyGroup<'a> {
     /// The finding of their symptom of which they miss the fewest conditions, and those; `None` if they miss more than
     /// one of each, or all.
     pub nearest: Option<Near>,
@@ -72,7 +72,7 @@ impl<'a> Explained<'a> {
     pub fn new(findings: &'a [FindingRecord], anomalies: &'a [Anomaly]) -> Self {
         let mut sorted: Vec<&'a Anomaly> = anomalies.iter().collect();
         sorted.sort_by(|one, other| Severity::worst_first(Some(one.severity), Some(other.severity)));
-        let codes = Codes::of(sorted.iter().map(|anomaly| &anomaly.workload));
+        let codes = FeatureCodes::of(sorted.iter().map(|anomaly| &anomaly.workload));
         let mut is_explained = vec![false; sorted.len()];
         let mut seen_by: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
         for finding in findings {
@@ -125,8 +125,8 @@ impl<'a> Explained<'a> {
     }
 
     /// What the anomalies that no finding explains have in common, the largest group first.
-    pub fn groups(&self) -> Vec<Group<'a>> {
-        let mut groups: BTreeMap<Option<Near>, Group<'a>> = BTreeMap::new();
+    pub fn groups(&self) -> Vec<AnomalyGroup<'a>> {
+        let mut groups: BTreeMap<Option<Near>, AnomalyGroup<'a>> = BTreeMap::new();
         // The worst first.
         for anomaly in &self.unexplained {
             let own = self.firsts().filter(|found| found.finding.symptom == anomaly.symptom);
@@ -138,10 +138,10 @@ impl<'a> Explained<'a> {
                 .filter(|(missed, finding)| missed.len() <= MOST_MISSED && missed.len() < finding.mfs.conditions.len());
             let nearest = near.min_by_key(|(missed, _)| missed.len());
             let nearest = nearest.map(|(missed, finding)| (finding.number, missed));
-            let group = groups.entry(nearest.clone()).or_insert(Group { nearest, count: 0, worst: anomaly });
+            let group = groups.entry(nearest.clone()).or_insert(AnomalyGroup { nearest, count: 0, worst: anomaly });
             group.count += 1;
         }
-        let mut groups: Vec<Group<'a>> = groups.into_values().collect();
+        let mut groups: Vec<AnomalyGroup<'a>> = groups.into_values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.count));
         groups
     }
@@ -252,9 +252,9 @@ mod tests {
         assert_eq!(explained.findings_in_words(), "1 finding, 1 variant of these");
         assert_eq!((explained.findings[0].seen, explained.variants_of(1).count()), (2, 1));
         let groups = explained.groups();
-        let near = Group { nearest: Some((1, vec![Feature::Mtu])), count: 1, worst: &anomalies[2] };
+        let near = AnomalyGroup { nearest: Some((1, vec![Feature::Mtu])), count: 1, worst: &anomalies[2] };
         assert!(groups.len() == 2 && groups.contains(&near), "{groups:?}");
-        assert!(groups.contains(&Group { nearest: None, count: 1, worst: &anomalies[3] }), "{groups:?}");
+        assert!(groups.contains(&AnomalyGroup { nearest: None, count: 1, worst: &anomalies[3] }), "{groups:?}");
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub fn check(path: &Path) -> io::Result<()> {
 /// What begins the names of files and directories that are not whole yet.
 const PREFIX: &str = ".kelpie-new-";
 
-/// A temporary directory that is locked for as long as its process lives; one that nobody holds is taken away by the next
-/// process that writes there.
+/// A temporary directory that is locked for as long as its process lives; one that nobody holds is taken away by the
+/// next process that writes there.
 #[derive(Debug)]
 pub(crate) struct Beside {
     folder: TempDir,

@@ -22,7 +22,7 @@ pub struct Gate {
 /// What a gate says of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Colour {
+pub enum GateColour {
     /// Something stops.
     Red,
     /// Nothing stops, and the campaign ran to its end.
@@ -31,7 +31,7 @@ pub enum Colour {
     Unknown,
 }
 
-impl fmt::Display for Colour {
+impl fmt::Display for GateColour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Red => "red",
@@ -45,7 +45,7 @@ impl fmt::Display for Colour {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ruling {
     /// The answer.
-    pub colour: Colour,
+    pub colour: GateColour,
     /// Numbers of the anomalous experiments that stop, worst first.
     pub stopped_by: Vec<u64>,
     /// Numbers of the findings that stop although no anomalous experiment of them is stored.
@@ -94,9 +94,9 @@ impl Gate {
         let nothing = || (!has_verdict).then(|| "no experiment has a verdict".to_owned());
         let reason = if is_red { None } else { campaign.open_end().or_else(nothing) };
         let colour = match &reason {
-            _ if is_red => Colour::Red,
-            Some(_) => Colour::Unknown,
-            None => Colour::Green,
+            _ if is_red => GateColour::Red,
+            Some(_) => GateColour::Unknown,
+            None => GateColour::Green,
         };
         let let_through = explained.anomalies.len() - stopped_by.len();
         Ruling { colour, stopped_by, stopped_by_findings, let_through, worst, reason }
@@ -131,7 +131,7 @@ mod tests {
             let stopping: Vec<u64> = gate.stopping(&explained).iter().map(|anomaly| anomaly.number).collect();
             assert_eq!(stopping, expected, "{least} {baseline:?}");
             let campaign = stored_campaign(vec![], vec![]).campaign;
-            let colour = if expected.is_empty() { Colour::Green } else { Colour::Red };
+            let colour = if expected.is_empty() { GateColour::Green } else { GateColour::Red };
             let let_through = anomalies.len() - expected.len();
             let worst = gate.rule(&explained, &campaign, true).worst;
             assert_eq!(worst.is_some(), !expected.is_empty());
@@ -147,9 +147,9 @@ mod tests {
         let explained = Explained::new(&found, &[]);
         let campaign = stored_campaign(vec![], vec![]).campaign;
         let strict = Gate { least: 1.0, ..Gate::default() }.rule(&explained, &campaign, true);
-        assert_eq!((strict.colour, strict.stopped_by_findings), (Colour::Red, vec![1]));
+        assert_eq!((strict.colour, strict.stopped_by_findings), (GateColour::Red, vec![1]));
         let accepting = Gate { least: 0.0, baseline: Baseline::of(&explained, false) };
-        assert_eq!(accepting.rule(&explained, &campaign, true).colour, Colour::Green);
+        assert_eq!(accepting.rule(&explained, &campaign, true).colour, GateColour::Green);
     }
 
     #[test]
@@ -167,9 +167,9 @@ mod tests {
         ] {
             (campaign.state, campaign.experiments, campaign.definition.budget) = (state, 1, budget);
             let ruling = Gate::default().rule(&nothing, &campaign, has_verdict);
-            let colour = if expected.is_some() { Colour::Unknown } else { Colour::Green };
+            let colour = if expected.is_some() { GateColour::Unknown } else { GateColour::Green };
             assert_eq!((ruling.colour, ruling.reason.as_deref()), (colour, expected));
-            assert_eq!(Gate::default().rule(&something, &campaign, has_verdict).colour, Colour::Red);
+            assert_eq!(Gate::default().rule(&something, &campaign, has_verdict).colour, GateColour::Red);
         }
     }
 }

@@ -84,7 +84,7 @@ fn collect(value: &Value, path: String, leaves: &mut BTreeMap<String, String>) {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_monitor::State;
+    use kelpie_monitor::CheckState;
 
     use super::*;
 
@@ -110,7 +110,7 @@ mod tests {
         let check = |value: &str| Check {
             about: "host a, mlx5_0 port 1".to_owned(),
             name: "firmware".to_owned(),
-            state: State::Pass,
+            state: CheckState::Pass,
             summary: value.to_owned(),
             evidence: Vec::new(),
             measured: Vec::new(),

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kelpie_monitor::{Check, Severity, State, Symptom};
-use kelpie_search::Transport;
+use kelpie_monitor::{Check, CheckState, Severity, Symptom};
+use kelpie_search::TriedTransport;
 use kelpie_spaces::{Feature, FeatureValue};
 use kelpie_store::{Anomaly, FindingRecord};
 use kelpie_text::plain;
@@ -80,19 +80,19 @@ fn is_of_paths(check: &Check) -> bool {
 
 fn of_paths(check: &Check) -> TestCase {
     let status = match check.state {
-        State::Fail => {
+        CheckState::Fail => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             let seen: Vec<String> = check.evidence.iter().map(|one| format!("{}: {}", one.source, one.value)).collect();
             status.set_message(check.summary.clone());
             status.set_description([seen.join("\n"), check.fix.clone().unwrap_or_default()].join("\n"));
             status
         }
-        State::NotApplicable | State::Unknown => {
+        CheckState::NotApplicable | CheckState::Unknown => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(check.summary.clone());
             status
         }
-        State::Pass | State::Warn => TestCaseStatus::success(),
+        CheckState::Pass | CheckState::Warn => TestCaseStatus::success(),
     };
     case("kelpie.paths", &format!("{}, {}", check.about, check.name), status)
 }
@@ -191,8 +191,8 @@ fn name_of_finding(finding: &FindingRecord) -> String {
     if features.is_empty() {
         features.extend(finding.mfs.conditions.iter().map(|condition| condition.feature));
     }
-    let [qp_type, opcode] = Transport::FEATURES.map(|feature| finding.workload.feature(feature));
-    let others = features.into_iter().filter(|feature| !Transport::FEATURES.contains(feature));
+    let [qp_type, opcode] = TriedTransport::FEATURES.map(|feature| finding.workload.feature(feature));
+    let others = features.into_iter().filter(|feature| !TriedTransport::FEATURES.contains(feature));
     let others: Vec<String> = others
         .map(|feature| match finding.workload.feature(feature) {
             FeatureValue::Category(word) => format!("{feature} {word}"),
@@ -236,10 +236,10 @@ mod tests {
         let mut stored = one_finding();
         let check = |kind, state, about: &str| Check::new(kind, state, "what it is").about(about).seen("bytes", "1, 9");
         stored.checks = vec![
-            check(CheckKind::Mtu, State::Fail, "host a"),
-            check(CheckKind::Balance, State::Fail, "a to b").repair(Repair::Steer, &[]),
-            check(CheckKind::Pairing, State::Pass, "b to a"),
-            check(CheckKind::Failover, State::Unknown, "b to a"),
+            check(CheckKind::Mtu, CheckState::Fail, "host a"),
+            check(CheckKind::Balance, CheckState::Fail, "a to b").repair(Repair::Steer, &[]),
+            check(CheckKind::Pairing, CheckState::Pass, "b to a"),
+            check(CheckKind::Failover, CheckState::Unknown, "b to a"),
         ];
         let text = junit(&stored, &Explained::new(&stored.findings, &[]), &Gate::default()).unwrap();
         let named: Vec<(String, bool)> = cases(&text).into_iter().filter(|(name, _)| name.contains(" to ")).collect();

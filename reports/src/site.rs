@@ -23,9 +23,9 @@ use crate::junit::junit;
 use crate::stored_campaign::StoredCampaign;
 use crate::summary::summary;
 
-pub use comparison::{ComparedRow, Comparison};
+pub use comparison::{CampaignComparison, ComparedRow};
 pub use error::SiteError;
-pub use file::File;
+pub use file::SiteFile;
 pub use plot::{Curve, Curves, Dot};
 pub use publish::{check_target, publish};
 
@@ -38,25 +38,25 @@ pub fn render(
     stored: &StoredCampaign,
     mut recipes: BTreeMap<u64, Vec<u8>>,
     gate: &Gate,
-    take: &mut dyn FnMut(File) -> Result<(), SiteError>,
+    take: &mut dyn FnMut(SiteFile) -> Result<(), SiteError>,
 ) -> Result<(), SiteError> {
     let coverage = stored.coverage();
     let anomalies = stored.anomalies();
     let explained = Explained::new(&stored.findings, &anomalies);
     let timeline = timeline::timeline(stored);
-    take(File::of("index.html", index::page(stored, &explained, &coverage, &timeline)?))?;
-    take(File::of("summary.md", summary(stored, &explained, &coverage)))?;
-    take(File::of("junit.xml", junit(stored, &explained, gate).map_err(SiteError::Junit)?))?;
+    take(SiteFile::of("index.html", index::page(stored, &explained, &coverage, &timeline)?))?;
+    take(SiteFile::of("summary.md", summary(stored, &explained, &coverage)))?;
+    take(SiteFile::of("junit.xml", junit(stored, &explained, gate).map_err(SiteError::Junit)?))?;
     images(timeline, take)?;
     for found in explained.firsts() {
         let record = found.finding;
         let number = record.number;
         let recipe = recipes.remove(&number);
-        let shown = finding::Shown::new(stored, *found, &explained, recipe.is_some());
-        take(File::of(&format!("finding-{number}.html"), shown.page()?))?;
-        take(File::of(&format!("finding-{number}.yaml"), workload_to_yaml(&record.workload)))?;
+        let shown = finding::FindingPage::new(stored, *found, &explained, recipe.is_some());
+        take(SiteFile::of(&format!("finding-{number}.html"), shown.page()?))?;
+        take(SiteFile::of(&format!("finding-{number}.yaml"), workload_to_yaml(&record.workload)))?;
         if let Some(bytes) = recipe {
-            take(File { name: format!("finding-{number}.tar.gz"), bytes })?;
+            take(SiteFile { name: format!("finding-{number}.tar.gz"), bytes })?;
         }
         images(shown.into_plots(), take)?;
     }
@@ -65,9 +65,9 @@ pub fn render(
 
 fn images(
     plots: impl IntoIterator<Item = plot::Titled>,
-    take: &mut dyn FnMut(File) -> Result<(), SiteError>,
+    take: &mut dyn FnMut(SiteFile) -> Result<(), SiteError>,
 ) -> Result<(), SiteError> {
-    plots.into_iter().try_for_each(|plot| take(File { name: page::png_name(&plot), bytes: plot.plot.png()? }))
+    plots.into_iter().try_for_each(|plot| take(SiteFile { name: page::png_name(&plot), bytes: plot.plot.png()? }))
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use kelpie_monitor::{Bounds, Check, Sample, Severity, Symptom, Verdict};
 use kelpie_search::{UTILISATION, measured_signals};
 use kelpie_spaces::{Condition, Space, SpaceError, Workload};
 use kelpie_store::{
-    Anomaly, Campaign, CampaignClock, CampaignId, Ended, Experiment, FindingRecord, Label, MeasuredAgain, Outcome,
-    Purpose, Store, StoreError,
+    Anomaly, Campaign, CampaignClock, CampaignId, Ended, Experiment, ExperimentOutcome, FindingRecord, Label,
+    MeasuredAgain, Store, StoreError, StoredPurpose,
 };
 
-use crate::codes::Codes;
-use crate::course::Courses;
 use crate::coverage::{Coverage, coverage};
+use crate::feature_codes::FeatureCodes;
 use crate::identity::Difference;
+use crate::signal_history::SignalHistories;
 
 /// What went wrong while a campaign was read for a report.
 #[derive(Debug, thiserror::Error)]
@@ -48,13 +48,13 @@ pub struct StoredCampaign {
     /// Its findings, in the order they were made.
     pub findings: Vec<FindingRecord>,
     /// Its experiments, in order.
-    pub points: Vec<Point>,
+    pub points: Vec<ExperimentSummary>,
     /// Their workloads, to test conditions on.
-    codes: Codes,
+    codes: FeatureCodes,
     /// The place of the healthy neighbour of each finding, by its number, once all experiments are read.
     neighbours: BTreeMap<u64, Option<usize>>,
     /// Its signals over the experiments.
-    pub courses: Courses,
+    pub courses: SignalHistories,
     /// What was seen in the experiments that reports look at more closely, by their numbers.
     pub details: BTreeMap<u64, Detail>,
     /// What was looked at on its hosts before it began.
@@ -72,11 +72,11 @@ pub struct StoredCampaign {
 
 /// One experiment, as much of it as is kept of every one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct ExperimentSummary {
     /// Its number in the campaign, from 1.
     pub number: u64,
     /// What it was for.
-    pub purpose: Purpose,
+    pub purpose: StoredPurpose,
     /// What was run.
     pub workload: Workload,
     /// How it ended.
@@ -110,16 +110,16 @@ impl Detail {
     /// Of an experiment; nothing was seen in one that could not be run.
     pub fn of(experiment: Experiment) -> Self {
         match experiment.outcome {
-            Outcome::Measured { measurement, .. } => {
+            ExperimentOutcome::Measured { measurement, .. } => {
                 let capacity = measurement.capacity;
                 Self { mean: measurement.mean(), events: measurement.hardware_events, capacity }
             }
-            Outcome::Unsupported { .. } => Self::default(),
+            ExperimentOutcome::Unsupported { .. } => Self::default(),
         }
     }
 }
 
-impl Point {
+impl ExperimentSummary {
     /// An experiment on a subsystem with these bounds, and its signals.
     pub fn new(experiment: Experiment, bounds: &Bounds) -> (Self, BTreeMap<String, f64>) {
         let Experiment { number, purpose, workload, outcome, .. } = experiment;
@@ -136,7 +136,9 @@ impl Point {
             shows_again: true,
             reason: None,
         };
-        let Outcome::Measured { measurement, assessment, .. } = outcome else { return (point, BTreeMap::new()) };
+        let ExperimentOutcome::Measured { measurement, assessment, .. } = outcome else {
+            return (point, BTreeMap::new());
+        };
         let anomaly = Anomaly::of(number, &point.workload, &measurement, &assessment, bounds);
         let signals = measured_signals(&measurement, bounds);
         point.ended = Ended::Judged(assessment.verdict);
@@ -170,13 +172,13 @@ impl StoredCampaign {
     pub(crate) fn begin(campaign: Campaign, space: Space, findings: Vec<FindingRecord>) -> Self {
         let found_at = findings.iter().map(|finding| finding.found_at).collect();
         Self {
-            courses: Courses::new(campaign.experiments, found_at),
+            courses: SignalHistories::new(campaign.experiments, found_at),
             space,
             findings,
             // Room at once, because growing needs up to three times as much. Nobody's database is believed without a
             // limit.
             points: Vec::with_capacity(campaign.experiments.min(MOST_AT_ONCE) as usize),
-            codes: Codes::default(),
+            codes: FeatureCodes::default(),
             neighbours: BTreeMap::new(),
             campaign,
             details: BTreeMap::new(),
@@ -190,7 +192,7 @@ impl StoredCampaign {
 
     /// Takes the next experiment.
     pub(crate) fn take(&mut self, experiment: Experiment) {
-        let (point, signals) = Point::new(experiment, &self.campaign.definition.bounds);
+        let (point, signals) = ExperimentSummary::new(experiment, &self.campaign.definition.bounds);
         self.courses.take(point.number, &point.purpose, signals);
         self.codes.push(&point.workload);
         self.neighbours.clear();
@@ -224,19 +226,19 @@ impl StoredCampaign {
     }
 
     /// What was seen in an experiment that reports look at more closely.
-    pub fn detail(&self, point: &Point) -> Option<&Detail> {
+    pub fn detail(&self, point: &ExperimentSummary) -> Option<&Detail> {
         self.details.get(&point.number)
     }
 
     /// An experiment by its number.
-    pub fn point(&self, number: u64) -> Option<&Point> {
+    pub fn point(&self, number: u64) -> Option<&ExperimentSummary> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         self.points.get(index).filter(|point| point.number == number)
     }
 
     /// Its anomalous experiments, in order.
     pub fn anomalies(&self) -> Vec<Anomaly> {
-        let anomaly = |point: &Point| {
+        let anomaly = |point: &ExperimentSummary| {
             let (symptom, severity) = (*point.symptoms.first()?, point.severity?);
             let (shows_again, reason) = (point.shows_again, point.reason.clone());
             let workload = point.workload.clone();
@@ -262,20 +264,22 @@ impl StoredCampaign {
     }
 
     /// The experiment that shows a finding: the first of its own, simplified workload that shows its symptom.
-    pub fn proof(&self, finding: &FindingRecord) -> Option<&Point> {
-        let shows = |point: &&Point| point.symptoms.contains(&finding.symptom) && point.workload == finding.workload;
+    pub fn proof(&self, finding: &FindingRecord) -> Option<&ExperimentSummary> {
+        let shows = |point: &&ExperimentSummary| {
+            point.symptoms.contains(&finding.symptom) && point.workload == finding.workload
+        };
         self.points.iter().find(shows)
     }
 
     /// The experiment that a finding is looked at by: the one that shows it, else the one that found it.
-    pub fn witness(&self, finding: &FindingRecord) -> Option<&Point> {
+    pub fn witness(&self, finding: &FindingRecord) -> Option<&ExperimentSummary> {
         self.proof(finding).or_else(|| self.point(finding.found_at))
     }
 
     /// The healthy experiment that a finding is compared with: its workload with one condition broken, if its bounds
     /// were measured; else outside its region, unlike its workload in the fewest features, of several the first. One
     /// that loads the same directions can be compared, so it comes before others.
-    pub fn healthy_neighbour(&self, finding: &FindingRecord) -> Option<&Point> {
+    pub fn healthy_neighbour(&self, finding: &FindingRecord) -> Option<&ExperimentSummary> {
         let known = self.neighbours.get(&finding.number).copied();
         self.points.get(known.unwrap_or_else(|| self.nearest_healthy(finding))?)
     }
@@ -284,7 +288,8 @@ impl StoredCampaign {
         let cures = finding.evidence().map_or_else(Vec::new, |evidence| evidence.cures);
         let gone = cures.iter().flat_map(|cure| &cure.sides).map(|[_, gone]| gone);
         let beyond = |gone: &Workload| {
-            let is_it = |point: &Point| point.workload == *gone && point.ended == Ended::Judged(Verdict::Healthy);
+            let is_it =
+                |point: &ExperimentSummary| point.workload == *gone && point.ended == Ended::Judged(Verdict::Healthy);
             self.points.iter().position(is_it)
         };
         if let Some(at) =
@@ -304,7 +309,7 @@ impl StoredCampaign {
     pub(crate) fn fulfilling<'c>(
         &self,
         conditions: impl IntoIterator<Item = &'c Condition>,
-    ) -> impl Iterator<Item = &Point> {
+    ) -> impl Iterator<Item = &ExperimentSummary> {
         let fulfils = self.codes.fulfil(conditions);
         self.points.iter().enumerate().filter(move |(at, _)| fulfils(*at)).map(|(_, point)| point)
     }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kelpie_spaces::advice::{Change, changes, changes_after};
+use kelpie_spaces::advice::{ManualChange, changes, changes_after};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Workload};
 use serde::Serialize;
 
 use crate::answer::{Adviser, Answer};
-use crate::known::Kept;
+use crate::subsystem_history::StoredFinding;
 
 /// Ways that are measured at most. Source: our choice; on real hosts they take some minutes.
 const MEASURED: usize = 12;
@@ -24,7 +24,7 @@ const HELPS: f64 = 0.1;
 /// How well a way out is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum WayOutState {
     /// Measured, and it helps.
     MeasuredHealthy,
     /// Not measured.
@@ -37,9 +37,9 @@ pub enum State {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WayOut {
     /// The change.
-    pub change: Change,
+    pub change: ManualChange,
     /// How well it is known.
-    pub state: State,
+    pub state: WayOutState,
     /// The probability that the changed workload is still anomalous: 90 % lie between.
     pub probability: [f64; 2],
     /// Whether it was measured just now, with a verdict or without.
@@ -50,9 +50,9 @@ impl WayOut {
     /// Whether it was measured to help, or is likely to.
     pub fn helps(&self) -> bool {
         match self.state {
-            State::MeasuredHealthy => true,
-            State::Estimated => !self.was_tried && self.probability[1] <= HELPS,
-            State::MeasuredAnomalous => false,
+            WayOutState::MeasuredHealthy => true,
+            WayOutState::Estimated => !self.was_tried && self.probability[1] <= HELPS,
+            WayOutState::MeasuredAnomalous => false,
         }
     }
 
@@ -75,18 +75,23 @@ impl WayOut {
 
     /// What is known to help, then what is likely to, then the others by their probability in tenths, of equal ones the
     /// cheapest first. What nothing is known of counts as one half.
-    fn rank(&self) -> (State, bool, usize, usize) {
+    fn rank(&self) -> (WayOutState, bool, usize, usize) {
         let helps = self.helps();
         let tenths = if helps { 0 } else { (self.probability.iter().sum::<f64>() / 2.0 * 10.0) as usize };
         let cost = self.change.cost;
-        (self.state, !helps, tenths, if self.state == State::MeasuredAnomalous { usize::MAX - cost } else { cost })
+        (
+            self.state,
+            !helps,
+            tenths,
+            if self.state == WayOutState::MeasuredAnomalous { usize::MAX - cost } else { cost },
+        )
     }
 
     /// Takes in what measuring it showed, if it showed something.
     fn become_tried(&mut self, is_anomalous: Option<bool>) {
         self.was_tried = true;
         if let Some(is_anomalous) = is_anomalous {
-            self.state = if is_anomalous { State::MeasuredAnomalous } else { State::MeasuredHealthy };
+            self.state = if is_anomalous { WayOutState::MeasuredAnomalous } else { WayOutState::MeasuredHealthy };
             self.probability = [f64::from(u8::from(is_anomalous)); 2];
         }
     }
@@ -101,7 +106,7 @@ enum Heading {
 }
 
 /// A subsystem that can be measured now.
-pub trait Probe {
+pub trait LiveSubsystem {
     /// Why measuring failed.
     type Error;
 
@@ -137,10 +142,14 @@ impl Adviser<'_> {
     ///
     /// # Errors
     /// Those of `probe`.
-    pub fn measured_ways_out<P: Probe>(&self, workload: &Workload, probe: &mut P) -> Result<Vec<WayOut>, P::Error> {
-        let is_found = |ways: &[WayOut]| ways.iter().any(|way| way.state == State::MeasuredHealthy);
+    pub fn measured_ways_out<P: LiveSubsystem>(
+        &self,
+        workload: &Workload,
+        probe: &mut P,
+    ) -> Result<Vec<WayOut>, P::Error> {
+        let is_found = |ways: &[WayOut]| ways.iter().any(|way| way.state == WayOutState::MeasuredHealthy);
         let mut ways = self.single(workload);
-        let cured = self.findings(workload).into_iter().flat_map(Kept::cured).collect();
+        let cured = self.findings(workload).into_iter().flat_map(StoredFinding::cured).collect();
         let mut asked = break_each(&cured, &mut ways, MEASURED, probe)?;
         ways.sort_by_key(WayOut::rank);
         let promising = ways.iter().filter(|way| way.helps()).count();
@@ -160,7 +169,7 @@ impl Adviser<'_> {
     /// The single changes of which something is known, in order.
     fn single(&self, workload: &Workload) -> Vec<WayOut> {
         let Some(space) = self.space(workload) else { return Vec::new() };
-        let known = |change: Change| {
+        let known = |change: ManualChange| {
             let (state, probability) = self.known_of(&change.workload, 1.0)?;
             Some(WayOut { change, state, probability, was_tried: false })
         };
@@ -180,15 +189,16 @@ impl Adviser<'_> {
         let all = changes(&space, workload);
         let leaving = self.findings(workload).into_iter();
         let leaving = leaving.filter_map(|kept| all.iter().find(|change| !kept.holds(&change.workload)));
-        let firsts: BTreeMap<&Workload, &Change> =
+        let firsts: BTreeMap<&Workload, &ManualChange> =
             least.iter().map(|way| &way.change).chain(leaving).map(|first| (&first.workload, first)).collect();
-        let mut both: Vec<Change> = firsts.values().flat_map(|first| changes_after(&space, workload, first)).collect();
+        let mut both: Vec<ManualChange> =
+            firsts.values().flat_map(|first| changes_after(&space, workload, first)).collect();
         both.sort_by_key(|change| change.cost);
         // Two changes come up in either order.
         let mut seen = BTreeSet::new();
         let is_new: Vec<bool> = both.iter().map(|change| seen.insert(&change.workload)).collect();
         let both = both.into_iter().zip(is_new).filter_map(|(change, is_new)| is_new.then_some(change));
-        let known = |change: Change| {
+        let known = |change: ManualChange| {
             let (state, probability) = self.known_of(&change.workload, HELPS)?;
             Some(WayOut { change, state, probability, was_tried: false })
         };
@@ -199,10 +209,10 @@ impl Adviser<'_> {
 
     /// What is known of a changed workload, if its probability ends at `most` at most. A finding that holds it has the
     /// last word over estimates.
-    fn known_of(&self, changed: &Workload, most: f64) -> Option<(State, [f64; 2])> {
+    fn known_of(&self, changed: &Workload, most: f64) -> Option<(WayOutState, [f64; 2])> {
         if let Some(measured) = self.known.measured.get(changed) {
-            let healthy = (State::MeasuredHealthy, [0.0; 2]);
-            return Some(if measured.is_anomalous { (State::MeasuredAnomalous, [1.0; 2]) } else { healthy });
+            let healthy = (WayOutState::MeasuredHealthy, [0.0; 2]);
+            return Some(if measured.is_anomalous { (WayOutState::MeasuredAnomalous, [1.0; 2]) } else { healthy });
         }
         if self.findings(changed).iter().any(|kept| kept.says_likely()) {
             return None;
@@ -211,12 +221,12 @@ impl Adviser<'_> {
             let probability = estimate.probability;
             [probability.low, probability.high]
         });
-        (probability[1] <= most).then_some((State::Estimated, probability))
+        (probability[1] <= most).then_some((WayOutState::Estimated, probability))
     }
 }
 
 /// Measures the cheapest change that breaks each condition, at most so many; says how many.
-fn break_each<P: Probe>(
+fn break_each<P: LiveSubsystem>(
     conditions: &BTreeSet<Condition>,
     ways: &mut [WayOut],
     most: usize,
@@ -228,7 +238,8 @@ fn break_each<P: Probe>(
             way.features() == BTreeSet::from([condition.feature]) && !condition.holds(&way.change.workload)
         };
         let cheapest = ways.iter_mut().filter(breaks).min_by_key(|way| way.change.cost);
-        if let Some(way) = cheapest.filter(|way| way.state == State::Estimated && !way.was_tried && asked < most) {
+        if let Some(way) = cheapest.filter(|way| way.state == WayOutState::Estimated && !way.was_tried && asked < most)
+        {
             way.become_tried(probe.is_anomalous(&way.change.workload)?);
             asked += 1;
         }
@@ -237,16 +248,16 @@ fn break_each<P: Probe>(
 }
 
 /// Measures ways in order until one helps, at most so many; says how many.
-fn try_out<P: Probe>(ways: &mut [WayOut], most: usize, probe: &mut P) -> Result<usize, P::Error> {
+fn try_out<P: LiveSubsystem>(ways: &mut [WayOut], most: usize, probe: &mut P) -> Result<usize, P::Error> {
     let mut asked = 0;
     for way in ways {
-        if way.state == State::MeasuredHealthy || asked == most {
+        if way.state == WayOutState::MeasuredHealthy || asked == most {
             break;
         }
-        if way.state == State::Estimated && !way.was_tried {
+        if way.state == WayOutState::Estimated && !way.was_tried {
             asked += 1;
             way.become_tried(probe.is_anomalous(&way.change.workload)?);
-            if way.state == State::MeasuredHealthy {
+            if way.state == WayOutState::MeasuredHealthy {
                 break;
             }
         }
@@ -258,7 +269,7 @@ fn try_out<P: Probe>(ways: &mut [WayOut], most: usize, probe: &mut P) -> Result<
 /// same way, because the second would say little more.
 fn told(from: &Workload, mut ways: Vec<WayOut>) -> Vec<WayOut> {
     // Of what is unlike all that was measured nothing can be told.
-    ways.retain(|way| way.probability[1] < 1.0 || way.state != State::Estimated);
+    ways.retain(|way| way.probability[1] < 1.0 || way.state != WayOutState::Estimated);
     ways.sort_by_key(WayOut::rank);
     let (mut estimated, mut stored) = (TOLD, MEASURED);
     let mut told = BTreeSet::new();
@@ -266,7 +277,7 @@ fn told(from: &Workload, mut ways: Vec<WayOut>) -> Vec<WayOut> {
         if way.was_tried {
             return true;
         }
-        let left = if way.state == State::Estimated { &mut estimated } else { &mut stored };
+        let left = if way.state == WayOutState::Estimated { &mut estimated } else { &mut stored };
         let is_told = *left > 0 && told.insert((way.state, way.heading(from)));
         *left -= usize::from(is_told);
         is_told
@@ -290,7 +301,7 @@ mod tests {
     use kelpie_spaces::{Region, Space, Test};
     use kelpie_store::CampaignId;
 
-    use crate::known::{Kept, Known, Measured};
+    use crate::subsystem_history::{StoredExperiment, StoredFinding, SubsystemHistory};
     use crate::testing::{finding, workload};
 
     const SPACE: &str = "\
@@ -310,13 +321,13 @@ loopback: [false]
 ";
 
     /// Every count of QPs at every MTU but `left_out`, as the rule says.
-    fn known(left_out: &[Workload], is_anomalous: impl Fn(u32, u64) -> bool) -> Known {
-        let mut known = Known::nothing("sim:F");
+    fn known(left_out: &[Workload], is_anomalous: impl Fn(u32, u64) -> bool) -> SubsystemHistory {
+        let mut known = SubsystemHistory::nothing("sim:F");
         known.spaces.push(Rc::new(Space::from_yaml("test", SPACE).expect("a space")));
         for qps in 1..=64 {
             for mtu in [256, 512, 1024, 2048, 4096] {
                 let is_anomalous = is_anomalous(qps, mtu);
-                let measured = Measured { campaign: CampaignId(1), number: 1, is_anomalous, is_aimed: false };
+                let measured = StoredExperiment { campaign: CampaignId(1), number: 1, is_anomalous, is_aimed: false };
                 known.measured.insert(workload(qps, mtu), measured);
             }
         }
@@ -331,7 +342,7 @@ loopback: [false]
         needs: Vec<Condition>,
     }
 
-    impl<F: Fn(&Workload) -> Option<bool>> Probe for Answers<F> {
+    impl<F: Fn(&Workload) -> Option<bool>> LiveSubsystem for Answers<F> {
         type Error = Infallible;
 
         fn is_anomalous(&mut self, workload: &Workload) -> Result<Option<bool>, Infallible> {
@@ -363,12 +374,12 @@ loopback: [false]
         let ways = adviser.ways_out(&workload(24, 4096));
         assert_eq!(
             (ways[0].state, ways[0].change.words.as_str()),
-            (State::MeasuredHealthy, "use at most 16 QPs in a flow")
+            (WayOutState::MeasuredHealthy, "use at most 16 QPs in a flow")
         );
         let headings: BTreeSet<_> = ways.iter().map(|way| (way.state, way.heading(&workload(24, 4096)))).collect();
         assert_eq!(headings.len(), ways.len(), "a second way to fewer QPs says little more: {ways:?}");
         let (ways, asked) = measured(&adviser, &workload(24, 4096), |_| panic!("the store knows it"));
-        assert!(ways[0].state == State::MeasuredHealthy && asked.is_empty(), "{asked:?}");
+        assert!(ways[0].state == WayOutState::MeasuredHealthy && asked.is_empty(), "{asked:?}");
     }
 
     #[test]
@@ -381,19 +392,22 @@ loopback: [false]
         let adviser = Adviser::new(&known);
         let from = workload(24, 4096);
         let ways = adviser.ways_out(&from);
-        assert!(!ways.is_empty() && ways.iter().all(|way| way.state != State::MeasuredHealthy), "{ways:?}");
+        assert!(!ways.is_empty() && ways.iter().all(|way| way.state != WayOutState::MeasuredHealthy), "{ways:?}");
         // Whatever is measured, it ends, and all of it is told.
         let (ways, asked) = measured(&adviser, &from, |_| Some(true));
-        let anomalous: BTreeSet<&Workload> =
-            ways.iter().filter(|way| way.state == State::MeasuredAnomalous).map(|way| &way.change.workload).collect();
+        let anomalous: BTreeSet<&Workload> = ways
+            .iter()
+            .filter(|way| way.state == WayOutState::MeasuredAnomalous)
+            .map(|way| &way.change.workload)
+            .collect();
         assert!((1..=MEASURED).contains(&asked.len()), "{asked:?}");
         assert!(asked.iter().all(|workload| anomalous.contains(workload)), "{asked:?}, {ways:?}");
-        assert!(ways.iter().all(|way| way.state != State::Estimated || way.probability[1] < 1.0), "{ways:?}");
+        assert!(ways.iter().all(|way| way.state != WayOutState::Estimated || way.probability[1] < 1.0), "{ways:?}");
         // What has no verdict is not measured twice.
         let (ways, mut asked) = measured(&adviser, &from, |_| None);
         assert!((1..=MEASURED).contains(&asked.len()), "{asked:?}");
         assert!(
-            ways.iter().all(|way| !asked.contains(&way.change.workload) || way.state == State::Estimated),
+            ways.iter().all(|way| !asked.contains(&way.change.workload) || way.state == WayOutState::Estimated),
             "{ways:?}"
         );
         let measured = asked.len();
@@ -429,7 +443,7 @@ loopback: [false]
         let first = ways.first().expect("one helps");
         assert_eq!(
             (first.state, first.change.workload.flows[0].mtu.bytes()),
-            (State::MeasuredHealthy, 2048),
+            (WayOutState::MeasuredHealthy, 2048),
             "{ways:?}"
         );
     }
@@ -447,7 +461,7 @@ loopback: [false]
         let kept = |feature, min, max| {
             let mut finding = finding(1, 1, from.clone());
             finding.mfs = Region { conditions: vec![Condition { feature, test: Test::Range { min, max } }] };
-            Kept { campaign: CampaignId(1), subsystem: "sim:F".to_owned(), space: Rc::clone(&space), finding }
+            StoredFinding { campaign: CampaignId(1), subsystem: "sim:F".to_owned(), space: Rc::clone(&space), finding }
         };
         known.findings = vec![kept(Feature::Qps, Some(17), None), kept(Feature::Mtu, None, Some(512))];
         let ways = Adviser::new(&known).ways_out(&from);

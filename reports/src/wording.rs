@@ -4,7 +4,7 @@ use kelpie_monitor::{Severity, Symptom, Verdict};
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, units};
 
 use kelpie_search::Purpose as Asked;
-use kelpie_store::{Ended, Purpose};
+use kelpie_store::{Ended, StoredPurpose};
 
 /// A value of a feature with its unit.
 pub(crate) fn value(feature: Feature, value: &FeatureValue) -> String {
@@ -23,17 +23,17 @@ fn truth(word: &str) -> Option<&'static str> {
 }
 
 /// What an experiment did, after "which"; the name of a purpose that this Kelpie does not know is text of others.
-pub(crate) fn purpose(purpose: &Purpose) -> String {
+pub(crate) fn purpose(purpose: &StoredPurpose) -> String {
     let words = match purpose {
-        Purpose::Other(word) => return format!("was for `{word}`"),
-        Purpose::Import => "came with a recipe",
-        Purpose::Search(Asked::Search) => "looked for anomalies",
-        Purpose::Search(Asked::Rank) => "was a random point to rank counters",
-        Purpose::Search(Asked::Relieve) => "looked behind a known weakness",
-        Purpose::Search(Asked::Explain) => "asked whether a finding explains an anomaly",
-        Purpose::Search(Asked::Mfs) => "asked what an anomaly needs",
-        Purpose::Search(Asked::Survey) => "was a random point of the space",
-        Purpose::Search(Asked::Validate) => "was a random point inside a finding",
+        StoredPurpose::Other(word) => return format!("was for `{word}`"),
+        StoredPurpose::Import => "came with a recipe",
+        StoredPurpose::Search(Asked::Search) => "looked for anomalies",
+        StoredPurpose::Search(Asked::Rank) => "was a random point to rank counters",
+        StoredPurpose::Search(Asked::Relieve) => "looked behind a known weakness",
+        StoredPurpose::Search(Asked::Explain) => "asked whether a finding explains an anomaly",
+        StoredPurpose::Search(Asked::Mfs) => "asked what an anomaly needs",
+        StoredPurpose::Search(Asked::Survey) => "was a random point of the space",
+        StoredPurpose::Search(Asked::Validate) => "was a random point inside a finding",
     };
     words.to_owned()
 }

@@ -5,20 +5,20 @@ use rand::RngExt;
 
 use crate::config::SignalSet;
 use crate::energy::{Target, targets};
-use crate::mfs::Keep;
+use crate::mfs::KeptPart;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 use crate::search_state::SearchState;
 use crate::signals::Observation;
 
 /// A point with what it showed: `P_old` and `M_old`.
-struct Point {
+struct AnnealingPoint {
     workload: Workload,
     seen: Observation,
 }
 
 /// Anneals over each target in turn, and over all again, until the oracle stops it or the space is covered.
-pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<(), O::Error> {
+pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>, keep: KeptPart) -> Result<(), O::Error> {
     let (ranking, mut next) = match search.take_targets() {
         Some(going_on) => going_on,
         None => (rank(search, keep)?, 0),
@@ -33,7 +33,7 @@ pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Res
 }
 
 /// The targets in order. Only counters have to be ranked.
-fn rank<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<Vec<Target>, O::Error> {
+fn rank<O: Oracle>(search: &mut SearchState<'_, O>, keep: KeptPart) -> Result<Vec<Target>, O::Error> {
     let signal = search.config.signal;
     let points = if signal == SignalSet::Perf { Vec::new() } else { keep.ranking_points(search)? };
     let seen: Vec<Observation> = points.into_iter().map(|(_, seen)| seen).collect();
@@ -41,7 +41,7 @@ fn rank<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<Vec<Ta
 }
 
 /// One annealing over one target, from the first temperature to the last; `None` when the space is covered.
-fn anneal<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep, target: &Target) -> Result<Option<()>, O::Error> {
+fn anneal<O: Oracle>(search: &mut SearchState<'_, O>, keep: KeptPart, target: &Target) -> Result<Option<()>, O::Error> {
     let schedule = search.config.schedule;
     let Some(mut old) = random_point(search, keep)? else { return Ok(None) };
     for temperature in schedule.temperatures() {
@@ -57,7 +57,7 @@ fn anneal<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep, target: &Targe
                 let Some(restart) = random_point(search, keep)? else { return Ok(None) };
                 old = restart;
             } else if accepts(search, target, temperature, &old.seen, &seen) {
-                old = Point { workload, seen };
+                old = AnnealingPoint { workload, seen };
             }
         }
     }
@@ -83,11 +83,14 @@ fn accepts<O: Oracle>(
 }
 
 /// `MeasureRandomPoint`: the first random point that is not anomalous; anomalies on the way become findings.
-fn random_point<O: Oracle>(search: &mut SearchState<'_, O>, keep: Keep) -> Result<Option<Point>, O::Error> {
+fn random_point<O: Oracle>(
+    search: &mut SearchState<'_, O>,
+    keep: KeptPart,
+) -> Result<Option<AnnealingPoint>, O::Error> {
     while let Some(workload) = search.unknown_point() {
         let seen = search.measure(&workload, Purpose::Search)?;
         if !seen.is_anomalous() {
-            return Ok(Some(Point { workload, seen }));
+            return Ok(Some(AnnealingPoint { workload, seen }));
         }
         keep.anomaly(search, &workload, &seen)?;
     }

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use kelpie_spaces::Workload;
 
 use crate::energy::{Target, targets};
-use crate::mfs::Keep;
+use crate::mfs::KeptPart;
 use crate::oracle::{Oracle, Purpose};
 use crate::search_state::SearchState;
 use crate::signals::Observation;
 
-use encoding::Encoding;
+use encoding::FeatureEncoding;
 use gaussian_process::GaussianProcess;
 
 /// Latest points that the process is fitted to.
@@ -24,7 +24,7 @@ const WINDOW: usize = 200;
 const CANDIDATES: usize = 200;
 
 /// A measured point as the process sees it.
-struct Point {
+struct BayesPoint {
     features: Vec<f64>,
     seen: Observation,
 }
@@ -33,19 +33,19 @@ struct Point {
 ///
 /// Each target has as many steps as an annealing; anomalies get the same minimal feature sets, which are skipped.
 pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>) -> Result<(), O::Error> {
-    let encoding = Encoding::new(search.space);
-    let point = |workload: &Workload, seen| Point { features: encoding.features(workload), seen };
-    let first = Keep::Region.ranking_points(search)?;
+    let encoding = FeatureEncoding::new(search.space);
+    let point = |workload: &Workload, seen| BayesPoint { features: encoding.features(workload), seen };
+    let first = KeptPart::Region.ranking_points(search)?;
     let seen: Vec<Observation> = first.iter().map(|(_, seen)| seen.clone()).collect();
     let ranking = targets(search.config.signal, &seen);
-    let mut points: VecDeque<Point> = first.into_iter().map(|(workload, seen)| point(&workload, seen)).collect();
+    let mut points: VecDeque<BayesPoint> = first.into_iter().map(|(workload, seen)| point(&workload, seen)).collect();
     loop {
         for target in &ranking {
             for _ in 0..search.config.schedule.run() {
                 let Some(workload) = next(search, &encoding, target, &points) else { return Ok(()) };
                 let seen = search.measure(&workload, Purpose::Search)?;
                 if seen.is_anomalous() {
-                    Keep::Region.anomaly(search, &workload, &seen)?;
+                    KeptPart::Region.anomaly(search, &workload, &seen)?;
                 }
                 points.push_back(point(&workload, seen));
                 if points.len() > WINDOW {
@@ -59,9 +59,9 @@ pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>) -> Result<(), O::E
 /// Of random points outside known regions the one with the largest expected improvement over healthy points so far.
 fn next<O: Oracle>(
     search: &mut SearchState<'_, O>,
-    encoding: &Encoding,
+    encoding: &FeatureEncoding,
     target: &Target,
-    points: &VecDeque<Point>,
+    points: &VecDeque<BayesPoint>,
 ) -> Option<Workload> {
     let known = points.iter().filter_map(|point| Some((point, target.level(&point.seen)?)));
     let best = known.clone().filter(|(point, _)| !point.seen.is_anomalous()).map(|(_, level)| level).reduce(f64::min);

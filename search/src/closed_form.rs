@@ -32,12 +32,12 @@ pub(crate) fn one_of(feature: Feature, words: &[&str]) -> Condition {
 
 /// One weakness of the subsystem.
 #[derive(Debug, Clone)]
-pub(crate) struct Weakness {
+pub(crate) struct PlantedWeakness {
     pub(crate) symptom: Symptom,
     pub(crate) region: Region,
 }
 
-impl Weakness {
+impl PlantedWeakness {
     pub(crate) fn new(symptom: Symptom, conditions: &[Condition]) -> Self {
         Self { symptom, region: Region { conditions: conditions.to_vec() } }
     }
@@ -53,7 +53,7 @@ pub(crate) struct BudgetSpent;
 
 /// An oracle that knows its weaknesses.
 pub(crate) struct ClosedForm {
-    pub(crate) weaknesses: Vec<Weakness>,
+    pub(crate) weaknesses: Vec<PlantedWeakness>,
     pub(crate) budget: usize,
     /// Stops at this many findings.
     pub(crate) wanted: usize,
@@ -72,7 +72,7 @@ pub(crate) struct ClosedForm {
 }
 
 impl ClosedForm {
-    pub(crate) fn new(weaknesses: &[Weakness], budget: usize) -> Self {
+    pub(crate) fn new(weaknesses: &[PlantedWeakness], budget: usize) -> Self {
         Self {
             weaknesses: weaknesses.to_vec(),
             budget,
@@ -90,7 +90,7 @@ impl ClosedForm {
 
     /// The truth about a workload.
     pub(crate) fn symptoms(&self, workload: &Workload) -> Vec<Symptom> {
-        let hit = |weakness: &&Weakness| weakness.holds(workload);
+        let hit = |weakness: &&PlantedWeakness| weakness.holds(workload);
         let mut symptoms: Vec<Symptom> = self.weaknesses.iter().filter(hit).map(|weakness| weakness.symptom).collect();
         symptoms.sort_unstable();
         symptoms.dedup();
@@ -122,7 +122,7 @@ impl ClosedForm {
     }
 
     fn signals(&self, workload: &Workload) -> BTreeMap<String, f64> {
-        let share = |weakness: &Weakness| {
+        let share = |weakness: &PlantedWeakness| {
             let held = weakness.region.conditions.iter().filter(|condition| condition.holds(workload)).count();
             held as f64 / weakness.region.conditions.len().max(1) as f64
         };

@@ -119,7 +119,7 @@ impl fmt::Display for SignalSet {
 /// beside the experiments for regions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Schedule {
+pub struct AnnealingSchedule {
     /// `T_0`.
     pub initial: f64,
     /// `T_min`.
@@ -132,13 +132,13 @@ pub struct Schedule {
     pub ranking_points: u32,
 }
 
-impl Default for Schedule {
+impl Default for AnnealingSchedule {
     fn default() -> Self {
         Self { initial: 1.0, lowest: 0.1, decay: 0.7, steps: 4, ranking_points: 10 }
     }
 }
 
-impl Schedule {
+impl AnnealingSchedule {
     /// Every temperature, falling.
     pub(crate) fn temperatures(self) -> impl Iterator<Item = f64> {
         std::iter::successors(Some(self.initial), move |temperature| Some(temperature * self.decay))
@@ -162,7 +162,7 @@ pub struct Config {
     pub seed: u64,
     /// The annealing schedule.
     #[serde(default)]
-    pub schedule: Schedule,
+    pub schedule: AnnealingSchedule,
     /// Regions that are known beforehand: they are skipped, and not found again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<Region>,
@@ -174,7 +174,14 @@ pub struct Config {
 impl Config {
     /// A search with the default schedule.
     pub fn new(algorithm: Algorithm, signal: SignalSet, seed: u64) -> Self {
-        Self { algorithm, signal, seed, schedule: Schedule::default(), known: Vec::new(), reduce_host_failures: false }
+        Self {
+            algorithm,
+            signal,
+            seed,
+            schedule: AnnealingSchedule::default(),
+            known: Vec::new(),
+            reduce_host_failures: false,
+        }
     }
 
     /// How many of its first experiments are independent random points, as long as none is anomalous.

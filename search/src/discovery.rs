@@ -7,7 +7,7 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::{Feature, Region, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Cure, Transport};
+use crate::finding::{Cure, TriedTransport};
 
 /// All of it, beside random numbers and counts that every search has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub(crate) struct Discovery {
     pub(crate) findings: Vec<FindingState>,
     pub(crate) touched: Vec<TouchedState>,
     pub(crate) yields: Yields,
-    pub(crate) spent: Spent,
+    pub(crate) spent: RefiningExperiments,
     /// Steps in a row without an experiment.
     pub(crate) idle: u32,
     /// Experiments of which a model was learnt.
@@ -63,7 +63,7 @@ pub(crate) struct FindingState {
     pub(crate) is_settled: bool,
     /// What its witness needs; no transports as long as that was not measured.
     pub(crate) cures: Vec<Cure>,
-    pub(crate) transports: Vec<Transport>,
+    pub(crate) transports: Vec<TriedTransport>,
     /// Place of the finding of which it is a variant.
     pub(crate) variant_of: Option<usize>,
     /// Experiments of its random workloads.
@@ -98,7 +98,7 @@ pub(crate) struct Yields {
 /// Experiments of refining.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Spent {
+pub(crate) struct RefiningExperiments {
     /// On points of the space.
     pub(crate) surveys: u64,
     /// On conditions of findings.
@@ -107,7 +107,7 @@ pub(crate) struct Spent {
     pub(crate) trials: u64,
 }
 
-impl Spent {
+impl RefiningExperiments {
     pub(crate) fn all(self) -> u64 {
         self.surveys + self.conditions + self.trials
     }

@@ -53,7 +53,7 @@ pub struct FindingEvidence {
     pub cures: Vec<Cure>,
     /// Transports and operations with which the workload was tried, its own first; none before its bounds are measured.
     #[serde(default)]
-    pub transports: Vec<Transport>,
+    pub transports: Vec<TriedTransport>,
     /// How far each counter falls at least, whichever condition is broken. Units: decades of its rate for each share of
     /// the bounds that is used.
     #[serde(default)]
@@ -82,7 +82,7 @@ pub struct Cure {
 
 /// A transport and operation, tried on the workload of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Transport {
+pub struct TriedTransport {
     /// Of the QPs, such as `RC`.
     pub qp_type: String,
     /// Of the requests, such as `SEND`.
@@ -91,7 +91,7 @@ pub struct Transport {
     pub shows: bool,
 }
 
-impl Transport {
+impl TriedTransport {
     /// The features that say which transport and operation a workload uses.
     pub const FEATURES: [Feature; 2] = [Feature::QpType, Feature::Opcode];
 }

@@ -16,15 +16,15 @@ mod search_state;
 mod signals;
 
 pub use checkpoint::Checkpoint;
-pub use config::{Algorithm, Config, Schedule, SignalSet, UnknownName};
-pub use finding::{Cure, Finding, FindingEvidence, REFINED, Transport, wilson};
+pub use config::{Algorithm, AnnealingSchedule, Config, SignalSet, UnknownName};
+pub use finding::{Cure, Finding, FindingEvidence, REFINED, TriedTransport, wilson};
 pub use kelpie::{Distilled, distil};
 pub use oracle::{Oracle, Purpose};
 pub use signals::{Observation, UTILISATION, is_diagnostic, measured_signals};
 
 use kelpie_spaces::Space;
 
-use mfs::Keep;
+use mfs::KeptPart;
 use search_state::SearchState;
 
 /// Searches `space` for anomalies until `oracle` stops it, or until the regions found cover the space.
@@ -54,8 +54,8 @@ pub fn run_from<O: Oracle>(
     }
     let mut search = SearchState::new(space, config, checkpoint, oracle);
     match config.algorithm {
-        Algorithm::Kelpie | Algorithm::Collie => annealing::run(&mut search, Keep::Region),
-        Algorithm::Anneal => annealing::run(&mut search, Keep::Workload),
+        Algorithm::Kelpie | Algorithm::Collie => annealing::run(&mut search, KeptPart::Region),
+        Algorithm::Anneal => annealing::run(&mut search, KeptPart::Workload),
         Algorithm::Random => random::run(&mut search),
         Algorithm::Bayes => bayes::run(&mut search),
     }

@@ -17,14 +17,14 @@ const VALUES: usize = 5;
 
 /// What is kept of an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum KeptPart {
     /// Its minimal feature set, so that later search skips what it covers.
     Region,
     /// The workload alone.
     Workload,
 }
 
-impl Keep {
+impl KeptPart {
     /// Random points by which counters are ranked; anomalies among them become findings.
     pub(crate) fn ranking_points<O: Oracle>(
         self,
@@ -51,7 +51,7 @@ impl Keep {
     ) -> Result<(), O::Error> {
         let Outcome::Anomalous(symptom) = Outcome::from(&seen.assessment) else { return Ok(()) };
         let found_at = search.experiments();
-        let cures = if self == Keep::Region { construct(search, workload)? } else { Vec::new() };
+        let cures = if self == KeptPart::Region { construct(search, workload)? } else { Vec::new() };
         // Without a condition a set would hold every workload there is, and nothing more could be found.
         let is_pinned = cures.is_empty();
         let conditions = if is_pinned { pinned(search.space, workload) } else { conditions_of(&cures) };

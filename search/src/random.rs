@@ -1,6 +1,6 @@
 //! What guided search is compared with: independent random points, without counters.
 
-use crate::mfs::Keep;
+use crate::mfs::KeptPart;
 use crate::oracle::{Oracle, Purpose};
 use crate::search_state::SearchState;
 
@@ -11,7 +11,7 @@ pub(crate) fn run<O: Oracle>(search: &mut SearchState<'_, O>) -> Result<(), O::E
         let Some(workload) = search.unknown_point() else { return Ok(()) };
         let seen = search.measure(&workload, Purpose::Search)?;
         if seen.is_anomalous() {
-            Keep::Region.anomaly(search, &workload, &seen)?;
+            KeptPart::Region.anomaly(search, &workload, &seen)?;
         }
     }
 }

@@ -7,7 +7,7 @@ use kelpie_spaces::{Condition, Feature, Region, Space};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
-use crate::closed_form::{BudgetSpent, ClosedForm, Weakness, at_least, at_most, one_of, within};
+use crate::closed_form::{BudgetSpent, ClosedForm, PlantedWeakness, at_least, at_most, one_of, within};
 use crate::{Algorithm, Checkpoint, Config, Finding, Purpose, SignalSet, run, run_from};
 
 fn full() -> Space {
@@ -46,7 +46,7 @@ fn boxes() -> Vec<(&'static str, Vec<Condition>)> {
 }
 
 /// The first finding of a random search for this weakness alone, and what was asked.
-fn first_finding(weakness: &Weakness, seed: u64, inconclusive_every: usize) -> (Finding, ClosedForm) {
+fn first_finding(weakness: &PlantedWeakness, seed: u64, inconclusive_every: usize) -> (Finding, ClosedForm) {
     let mut oracle = ClosedForm::new(std::slice::from_ref(weakness), 20_000);
     oracle.wanted = 1;
     oracle.inconclusive_every = inconclusive_every;
@@ -65,7 +65,7 @@ fn healthy_inside(oracle: &ClosedForm, region: &Region) -> usize {
 fn minimal_feature_sets_are_whole(seeds: Range<u64>) {
     for (name, conditions) in boxes() {
         for seed in seeds.clone() {
-            let (finding, oracle) = first_finding(&Weakness::new(Symptom::Pause, &conditions), seed, usize::MAX);
+            let (finding, oracle) = first_finding(&PlantedWeakness::new(Symptom::Pause, &conditions), seed, usize::MAX);
             let has = |feature| finding.mfs.conditions.iter().any(|condition| condition.feature == feature);
             let is_tested = |condition: &&Condition| condition.feature.plain().is_some();
             let missing: Vec<&Condition> =
@@ -92,7 +92,7 @@ fn values_without_a_clear_answer_say_nothing() {
     let conditions = &boxes()[0].1;
     let mut exact = 0;
     for seed in 0..6 {
-        let (finding, oracle) = first_finding(&Weakness::new(Symptom::Pause, conditions), seed, 6);
+        let (finding, oracle) = first_finding(&PlantedWeakness::new(Symptom::Pause, conditions), seed, 6);
         // The one healthy answer may be the one that is missing.
         assert!(finding.mfs.conditions == *conditions || finding.evidence.narrowed, "seed {seed}: {}", finding.mfs);
         exact += u32::from(!finding.evidence.narrowed);
@@ -103,12 +103,12 @@ fn values_without_a_clear_answer_say_nothing() {
 }
 
 /// Every box at once, symptoms alternating, so that regions overlap.
-fn crowded() -> Vec<Weakness> {
+fn crowded() -> Vec<PlantedWeakness> {
     let symptoms = [Symptom::Pause, Symptom::LowThroughput];
     boxes()
         .iter()
         .zip(symptoms.iter().cycle())
-        .map(|((_, conditions), symptom)| Weakness::new(*symptom, conditions))
+        .map(|((_, conditions), symptom)| PlantedWeakness::new(*symptom, conditions))
         .collect()
 }
 
@@ -152,7 +152,8 @@ fn annealing_alone_stores_every_anomaly_as_it_is() {
 fn an_anomaly_that_no_single_change_cures_is_stored_as_it_is() {
     // Of two causes at once either is enough.
     let both = [yes(Feature::Loopback), yes(Feature::Bidirectional)];
-    let weaknesses = both.each_ref().map(|condition| Weakness::new(Symptom::Pause, std::slice::from_ref(condition)));
+    let weaknesses =
+        both.each_ref().map(|condition| PlantedWeakness::new(Symptom::Pause, std::slice::from_ref(condition)));
     let first = |seed| {
         let mut oracle = ClosedForm::new(&weaknesses, 2000);
         oracle.wanted = 1;
@@ -167,8 +168,8 @@ fn an_anomaly_that_no_single_change_cures_is_stored_as_it_is() {
 
 #[test]
 fn regions_known_beforehand_are_skipped_and_not_found_again() {
-    let weaknesses =
-        [boxes()[0].1.clone(), boxes()[1].1.clone()].map(|conditions| Weakness::new(Symptom::Pause, &conditions));
+    let weaknesses = [boxes()[0].1.clone(), boxes()[1].1.clone()]
+        .map(|conditions| PlantedWeakness::new(Symptom::Pause, &conditions));
     let known = weaknesses[0].region.clone();
     for algorithm in [Algorithm::Collie, Algorithm::Random] {
         let config = Config { known: vec![known.clone()], ..Config::new(algorithm, SignalSet::Perf, 3) };
@@ -250,7 +251,7 @@ fn a_larger_budget_only_adds_to_the_questions() {
 fn a_space_that_is_covered_ends_the_search() {
     let everything = Region { conditions: vec![at_least(Feature::Qps, 1)] };
     for algorithm in Algorithm::ALL {
-        let mut oracle = ClosedForm::new(&[Weakness::new(Symptom::Pause, &[])], 5000);
+        let mut oracle = ClosedForm::new(&[PlantedWeakness::new(Symptom::Pause, &[])], 5000);
         let config = Config { known: vec![everything.clone()], ..Config::new(algorithm, SignalSet::Perf, 1) };
         assert_eq!(run(&full(), &config, &mut oracle), Ok(()), "{algorithm}");
         assert_eq!(oracle.findings, [], "{algorithm}");
@@ -259,7 +260,7 @@ fn a_space_that_is_covered_ends_the_search() {
 
 #[test]
 fn findings_have_a_stable_json_shape() {
-    let (finding, _) = first_finding(&Weakness::new(Symptom::Pause, &boxes()[0].1), 0, usize::MAX);
+    let (finding, _) = first_finding(&PlantedWeakness::new(Symptom::Pause, &boxes()[0].1), 0, usize::MAX);
     let text = serde_json::to_string(&finding).expect("plain data");
     assert!(text.contains(r#""mfs":[{"feature":"loopback","in":["true"]}]"#), "{text}");
     assert_eq!(serde_json::from_str::<Finding>(&text).expect("its own output"), finding);

@@ -1,7 +1,7 @@
 //! What an application can change: one feature or two of a workload, what follows from that, what it costs, in words.
 //! Whether a change helps is for those to say who have measured.
 
-use crate::dimensions::Advice;
+use crate::dimensions::FeatureAdvice;
 use crate::features::{Feature, FeatureValue};
 use crate::space::Space;
 use crate::workload::Workload;
@@ -12,7 +12,7 @@ const WORD_STEPS: usize = 4;
 
 /// A workload changed by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct ManualChange {
     /// The features that are set, one or two.
     pub to: Vec<(Feature, FeatureValue)>,
     /// Other features that the rules of verbs move with them.
@@ -26,19 +26,19 @@ pub struct Change {
 }
 
 /// Every change of one feature to another value of the space, the cheapest first.
-pub fn changes(space: &Space, workload: &Workload) -> Vec<Change> {
+pub fn changes(space: &Space, workload: &Workload) -> Vec<ManualChange> {
     every(space, workload, None)
 }
 
 /// Every change of one more feature after a first, the cheapest first. `workload` is as it was before both.
-pub fn changes_after(space: &Space, workload: &Workload, first: &Change) -> Vec<Change> {
+pub fn changes_after(space: &Space, workload: &Workload, first: &ManualChange) -> Vec<ManualChange> {
     every(space, workload, Some(first))
 }
 
-fn every(space: &Space, workload: &Workload, first: Option<&Change>) -> Vec<Change> {
+fn every(space: &Space, workload: &Workload, first: Option<&ManualChange>) -> Vec<ManualChange> {
     let from = first.map_or(workload, |first| &first.workload);
     let is_set = |feature: Feature| first.is_some_and(|first| first.to.iter().any(|(other, _)| *other == feature));
-    let mut changes: Vec<Change> = Vec::new();
+    let mut changes: Vec<ManualChange> = Vec::new();
     for feature in Feature::ALL.into_iter().filter(|feature| !is_set(*feature)) {
         let now = from.feature(feature);
         let values = space.feature_values(feature);
@@ -59,7 +59,7 @@ fn every(space: &Space, workload: &Workload, first: Option<&Change>) -> Vec<Chan
             };
             let first_steps = first.map_or(0, |first| first.cost - first.others.len());
             let this = words(feature, &now, value);
-            changes.push(Change {
+            changes.push(ManualChange {
                 cost: first_steps + steps + others.len(),
                 words: first.map_or_else(|| this.clone(), |first| format!("{} and {this}", first.words)),
                 workload: next,
@@ -80,15 +80,15 @@ fn steps_between(values: &[FeatureValue], now: u64, then: u64) -> usize {
 /// What a change asks of a programmer.
 fn words(feature: Feature, now: &FeatureValue, value: &FeatureValue) -> String {
     match feature.described().advice {
-        Advice::BoundOrNone { none, .. } if value.number() == Some(0) => none.to_owned(),
-        Advice::Bound(words) | Advice::BoundOrNone { bound: words, .. } => {
+        FeatureAdvice::BoundOrNone { none, .. } if value.number() == Some(0) => none.to_owned(),
+        FeatureAdvice::Bound(words) | FeatureAdvice::BoundOrNone { bound: words, .. } => {
             let bound = if value.number() < now.number() { "at most" } else { "at least" };
             let number = value.number().map_or_else(|| value.to_string(), |number| feature.written(number));
             let text = words.replace("{}", &format!("{bound} {number}"));
             if number == "1" { singular(&text) } else { text }
         }
-        Advice::Word(words) => words.replace("{}", &value.to_string()).replace("{now}", &now.to_string()),
-        Advice::Truth { on, off } => if value.to_string() == "true" { on } else { off }.to_owned(),
+        FeatureAdvice::Word(words) => words.replace("{}", &value.to_string()).replace("{now}", &now.to_string()),
+        FeatureAdvice::Truth { on, off } => if value.to_string() == "true" { on } else { off }.to_owned(),
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn nothing_at_all_is_said_as_such() {
         for feature in Feature::ALL {
-            let is_counted = matches!(feature.described().advice, Advice::BoundOrNone { .. });
+            let is_counted = matches!(feature.described().advice, FeatureAdvice::BoundOrNone { .. });
             let space_allows_none = feature.described().plain.is_some_and(|plain| plain.starts_with('0'));
             assert_eq!(is_counted, space_allows_none, "{feature}");
         }

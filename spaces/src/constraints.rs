@@ -250,10 +250,10 @@ impl Footprint {
     }
 }
 
-type Broken = (String, Rule);
+type BrokenConstraint = (String, Rule);
 
 /// The rules that a flow breaks.
-fn broken(flow: &Flow) -> impl Iterator<Item = Broken> {
+fn broken(flow: &Flow) -> impl Iterator<Item = BrokenConstraint> {
     let queues = [("send", flow.wq_depth.send, flow.batch.send), ("recv", flow.wq_depth.recv, flow.batch.recv)];
     let queues = queues.into_iter().flat_map(|(side, depth, batch)| {
         let fits =
@@ -284,12 +284,12 @@ fn broken(flow: &Flow) -> impl Iterator<Item = Broken> {
     whole.into_iter().chain(optional).chain(queues).chain(memory).chain(requests).filter_map(Result::err)
 }
 
-fn check_memory(key: &str, memory: &Memory) -> Result<(), Broken> {
+fn check_memory(key: &str, memory: &Memory) -> Result<(), BrokenConstraint> {
     bounded(&format!("{key}.mrs"), memory.mrs.into(), MAX_MRS)?;
     bounded_size(&format!("{key}.mr_size"), memory.mr_size, MAX_PINNED)
 }
 
-fn check_request(flow: &Flow, request: &Request) -> Result<(), Broken> {
+fn check_request(flow: &Flow, request: &Request) -> Result<(), BrokenConstraint> {
     let op = request.op;
     if !flow.qp_type.supports(op) {
         return Err(("op".to_owned(), Rule::Operation { qp_type: flow.qp_type, op }));
@@ -313,7 +313,7 @@ fn check_request(flow: &Flow, request: &Request) -> Result<(), Broken> {
     Ok(())
 }
 
-fn check_receive(flow: &Flow) -> Result<(), Broken> {
+fn check_receive(flow: &Flow) -> Result<(), BrokenConstraint> {
     if flow.recv_sge.is_empty() {
         return Ok(());
     }
@@ -332,7 +332,7 @@ fn check_receive(flow: &Flow) -> Result<(), Broken> {
 }
 
 /// An element list: its length, each element's bounds, each element against its MR. The key part is `[i]` or nothing.
-fn check_elements(sge: &[Bytes], mr_size: Bytes, side: &'static str) -> Result<(), Broken> {
+fn check_elements(sge: &[Bytes], mr_size: Bytes, side: &'static str) -> Result<(), BrokenConstraint> {
     length(sge.len(), MAX_SGE).map_err(|rule| (String::new(), rule))?;
     for (index, &element) in sge.iter().enumerate() {
         bounded_size(&format!("[{index}]"), element, MAX_MESSAGE)?;
@@ -343,11 +343,11 @@ fn check_elements(sge: &[Bytes], mr_size: Bytes, side: &'static str) -> Result<(
     Ok(())
 }
 
-fn bounded(key: &str, value: u64, max: u64) -> Result<(), Broken> {
+fn bounded(key: &str, value: u64, max: u64) -> Result<(), BrokenConstraint> {
     if (1..=max).contains(&value) { Ok(()) } else { Err((key.to_owned(), Rule::OutOfBounds { value, max })) }
 }
 
-fn bounded_size(key: &str, size: Bytes, max: Bytes) -> Result<(), Broken> {
+fn bounded_size(key: &str, size: Bytes, max: Bytes) -> Result<(), BrokenConstraint> {
     if (1..=max.0).contains(&size.0) { Ok(()) } else { Err((key.to_owned(), Rule::SizeOutOfBounds { size, max })) }
 }
 

@@ -10,13 +10,13 @@ use crate::suggest::suggestion;
 use crate::units::Bytes;
 use crate::workload::{Device, Mtu, Opcode, Ports, QpType};
 
-pub use crate::sides::Side;
+pub use crate::sides::FlowSide;
 pub use reference::reference;
 pub use scope::{Scope, Special};
 pub(crate) use scope::{device, device_code};
 pub(crate) use table::DESCRIBED;
-pub(crate) use table::row::{Advice, Described, Reading};
-pub use table::row::{Kind, Row, Values};
+pub use table::row::{DimensionKind, DimensionRow, Values};
+pub(crate) use table::row::{FeatureAdvice, FeatureReading, FeatureRow};
 pub use table::{Dimension, Feature, TABLE};
 
 impl Dimension {
@@ -29,7 +29,7 @@ impl Dimension {
     }
 
     /// Its row of the table.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static DimensionRow {
         &TABLE[self as usize]
     }
 
@@ -60,17 +60,17 @@ impl Dimension {
             })
         };
         let value = match self.row().kind {
-            Kind::QpType => index(&["RC", "UC", "UD"])?,
-            Kind::Opcode => index(&Opcode::ALL.map(Opcode::name))?,
-            Kind::Truth => index(&["false", "true"])?,
-            Kind::Ports => index(&Ports::ALL.map(Ports::name))?,
-            Kind::Device => device_code(word.parse::<Device>().map_err(|error| error.to_string())?),
-            Kind::Mtu => {
+            DimensionKind::QpType => index(&["RC", "UC", "UD"])?,
+            DimensionKind::Opcode => index(&Opcode::ALL.map(Opcode::name))?,
+            DimensionKind::Truth => index(&["false", "true"])?,
+            DimensionKind::Ports => index(&Ports::ALL.map(Ports::name))?,
+            DimensionKind::Device => device_code(word.parse::<Device>().map_err(|error| error.to_string())?),
+            DimensionKind::Mtu => {
                 let bytes = word.parse::<Bytes>().map_err(|_| "write path MTUs in bytes".to_owned())?;
                 Mtu::try_from(bytes).map_err(|error| error.to_string())?.bytes()
             }
-            Kind::Count => word.parse().map_err(|_| "write a whole number".to_owned())?,
-            Kind::Size => word.parse::<Bytes>().map_err(|error| error.to_string())?.0,
+            DimensionKind::Count => word.parse().map_err(|_| "write a whole number".to_owned())?,
+            DimensionKind::Size => word.parse::<Bytes>().map_err(|error| error.to_string())?.0,
         };
         let (min, max) = self.row().limit;
         if (min..=max).contains(&value) {
@@ -83,13 +83,13 @@ impl Dimension {
     /// The word of a space file for a number.
     pub fn word(self, code: u64) -> String {
         match self.row().kind {
-            Kind::QpType => QpType::ALL[code as usize].to_string(),
-            Kind::Opcode => Opcode::ALL[code as usize].to_string(),
-            Kind::Truth => (code == 1).to_string(),
-            Kind::Ports => Ports::ALL[code as usize].to_string(),
-            Kind::Device => device(code).to_string(),
-            Kind::Mtu | Kind::Count => code.to_string(),
-            Kind::Size => Bytes(code).to_string(),
+            DimensionKind::QpType => QpType::ALL[code as usize].to_string(),
+            DimensionKind::Opcode => Opcode::ALL[code as usize].to_string(),
+            DimensionKind::Truth => (code == 1).to_string(),
+            DimensionKind::Ports => Ports::ALL[code as usize].to_string(),
+            DimensionKind::Device => device(code).to_string(),
+            DimensionKind::Mtu | DimensionKind::Count => code.to_string(),
+            DimensionKind::Size => Bytes(code).to_string(),
         }
     }
 

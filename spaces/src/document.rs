@@ -124,28 +124,28 @@ impl Mark {
 }
 
 #[derive(Debug)]
-struct Node {
+struct DocumentNode {
     mark: Mark,
-    value: Value,
+    value: NodeValue,
 }
 
 #[derive(Debug)]
-enum Value {
+enum NodeValue {
     Scalar(Scalar),
-    List(Vec<Node>),
-    Map(IndexMap<String, Entry>),
+    List(Vec<DocumentNode>),
+    Map(IndexMap<String, MapEntry>),
 }
 
 #[derive(Debug)]
-struct Entry {
+struct MapEntry {
     /// Of the key.
     mark: Mark,
     /// Whether the key stands without quotes.
     is_plain: bool,
-    node: Node,
+    node: DocumentNode,
 }
 
-impl Entry {
+impl MapEntry {
     /// Where a mistake of the value is: at the value, or at the key of a block that begins below it.
     fn place(&self) -> Mark {
         if self.node.mark.line == self.mark.line { self.node.mark } else { self.mark }
@@ -157,7 +157,7 @@ impl Entry {
 pub struct Document<'t> {
     file: String,
     text: &'t str,
-    root: Node,
+    root: DocumentNode,
     mistakes: RefCell<Vec<Noted>>,
     /// Whether there may be more.
     in_part: Cell<bool>,
@@ -176,29 +176,29 @@ struct Noted {
 
 /// A step of a key path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
+pub(crate) enum PathSegment {
     Key(String),
     Index(usize),
 }
 
 /// A key path as errors show it, such as `flows[0].qps`.
-pub(crate) fn written(path: &[Step]) -> String {
+pub(crate) fn written(path: &[PathSegment]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Key(key) if text.is_empty() => text.push_str(&quote(key)),
-            Step::Key(key) => text.extend([".", &quote(key)]),
-            Step::Index(index) => text.extend(["[", &index.to_string(), "]"]),
+            PathSegment::Key(key) if text.is_empty() => text.push_str(&quote(key)),
+            PathSegment::Key(key) => text.extend([".", &quote(key)]),
+            PathSegment::Index(index) => text.extend(["[", &index.to_string(), "]"]),
         }
     }
     text
 }
 
 /// The steps of a path as rules write it.
-fn steps(path: &str) -> Vec<Step> {
+fn steps(path: &str) -> Vec<PathSegment> {
     let step = |step: &str| match step.strip_suffix(']').map(str::parse) {
-        Some(Ok(index)) => Step::Index(index),
-        _ => Step::Key(step.to_owned()),
+        Some(Ok(index)) => PathSegment::Index(index),
+        _ => PathSegment::Key(step.to_owned()),
     };
     path.split(['.', '[']).map(step).collect()
 }
@@ -212,7 +212,7 @@ impl<'t> Document<'t> {
         if text.len() > MAX_INPUT {
             return Err(DocumentError::TooLong { file: file.to_owned(), len: text.len() });
         }
-        let mut builder = Builder { open: Vec::new(), root: None };
+        let mut builder = DocumentBuilder { open: Vec::new(), root: None };
         let failed = |Syntax { mark, problem }: Syntax| {
             let first = vec![mistake(text, mark, String::new(), problem)];
             DocumentError::Mistakes(Mistakes { file: file.to_owned(), first, more: 0, at_least: false })
@@ -239,24 +239,24 @@ impl<'t> Document<'t> {
         if self.mistakes.borrow().is_empty() { Ok(tree) } else { Err(self.error()) }
     }
 
-    fn subtree(&self, node: &Node, path: &mut Vec<Step>) -> Tree {
+    fn subtree(&self, node: &DocumentNode, path: &mut Vec<PathSegment>) -> Tree {
         match &node.value {
-            Value::Scalar(scalar) => scalar.value().unwrap_or_else(|rule| {
+            NodeValue::Scalar(scalar) => scalar.value().unwrap_or_else(|rule| {
                 self.note(node.mark, written(path), &rule);
                 Tree::Null
             }),
-            Value::List(items) => {
+            NodeValue::List(items) => {
                 let below = |(index, item)| {
-                    path.push(Step::Index(index));
+                    path.push(PathSegment::Index(index));
                     let item = self.subtree(item, path);
                     path.pop();
                     item
                 };
                 Tree::Sequence(items.iter().enumerate().map(below).collect())
             }
-            Value::Map(entries) => {
-                let below = |(key, entry): (&String, &Entry)| {
-                    path.push(Step::Key(key.clone()));
+            NodeValue::Map(entries) => {
+                let below = |(key, entry): (&String, &MapEntry)| {
+                    path.push(PathSegment::Key(key.clone()));
                     let value = self.subtree(&entry.node, path);
                     path.pop();
                     let key = Scalar { text: key.clone(), is_plain: entry.is_plain };
@@ -268,23 +268,23 @@ impl<'t> Document<'t> {
     }
 
     /// What the file says at the end of a path, if that is a single value.
-    pub(crate) fn scalar(&self, path: &[Step]) -> Option<&Scalar> {
+    pub(crate) fn scalar(&self, path: &[PathSegment]) -> Option<&Scalar> {
         let mut node = &self.root;
         for step in path {
             node = match (&node.value, step) {
-                (Value::List(items), Step::Index(index)) => items.get(*index)?,
-                (Value::Map(entries), Step::Key(key)) => &entries.get(key)?.node,
+                (NodeValue::List(items), PathSegment::Index(index)) => items.get(*index)?,
+                (NodeValue::Map(entries), PathSegment::Key(key)) => &entries.get(key)?.node,
                 _ => return None,
             };
         }
         match &node.value {
-            Value::Scalar(scalar) => Some(scalar),
+            NodeValue::Scalar(scalar) => Some(scalar),
             _ => None,
         }
     }
 
     /// Notes a key without a value.
-    pub(crate) fn note_missing(&self, path: &[Step]) {
+    pub(crate) fn note_missing(&self, path: &[PathSegment]) {
         let [_, value] = self.marks(path);
         self.note(value, written(path), &"a value is missing");
     }
@@ -296,12 +296,12 @@ impl<'t> Document<'t> {
     /// The document has no tag, or that of another kind. Another version of the kind is left to its reader.
     pub fn expect(&self, wanted: &str) -> Result<(), DocumentError> {
         let kind = |tag: &str| tag.split('/').next().unwrap_or_default().to_owned();
-        let Value::Map(entries) = &self.root.value else {
+        let NodeValue::Map(entries) = &self.root.value else {
             return Err(self.refuse("", &format!("this is no `{wanted}`; such a file begins with `kelpie: {wanted}`")));
         };
         match entries.get("kelpie").map(|entry| &entry.node.value) {
-            Some(Value::Scalar(Scalar { text, .. })) if kind(text) == kind(wanted) => Ok(()),
-            Some(Value::Scalar(Scalar { text, .. })) => {
+            Some(NodeValue::Scalar(Scalar { text, .. })) if kind(text) == kind(wanted) => Ok(()),
+            Some(NodeValue::Scalar(Scalar { text, .. })) => {
                 let rule = format!("this is format `{}`; `{wanted}` is needed here", quote(text));
                 Err(self.refuse("kelpie", &rule))
             }
@@ -337,7 +337,7 @@ impl<'t> Document<'t> {
     }
 
     /// Notes what serde says of a key path.
-    pub(crate) fn note_serde(&self, path: &[Step], error: &str) {
+    pub(crate) fn note_serde(&self, path: &[PathSegment], error: &str) {
         let [key, value] = self.marks(path);
         let found = self.scalar(path).map(|scalar| Scalar { text: quote(&scalar.text), ..*scalar });
         if error.starts_with("missing field ") && found.as_ref().is_some_and(Scalar::is_missing) {
@@ -354,12 +354,14 @@ impl<'t> Document<'t> {
     }
 
     /// Where the key of a path is, and where its value; of a path that is not in the file, its nearest ancestor.
-    fn marks(&self, path: &[Step]) -> [Mark; 2] {
+    fn marks(&self, path: &[PathSegment]) -> [Mark; 2] {
         let (mut node, mut marks) = (&self.root, [self.root.mark; 2]);
         for step in path {
             let next = match (&node.value, step) {
-                (Value::List(items), Step::Index(index)) => items.get(*index).map(|item| (item, [item.mark; 2])),
-                (Value::Map(entries), Step::Key(key)) => {
+                (NodeValue::List(items), PathSegment::Index(index)) => {
+                    items.get(*index).map(|item| (item, [item.mark; 2]))
+                }
+                (NodeValue::Map(entries), PathSegment::Key(key)) => {
                     entries.get(key).map(|entry| (&entry.node, [entry.mark, entry.place()]))
                 }
                 _ => None,
@@ -433,21 +435,21 @@ impl Syntax {
 /// An unfinished list or map.
 struct Open {
     mark: Mark,
-    content: Content,
+    content: OpenContent,
 }
 
-enum Content {
-    List(Vec<Node>),
+enum OpenContent {
+    List(Vec<DocumentNode>),
     /// Its entries, and the key (with its place) that waits for a value.
-    Map(IndexMap<String, Entry>, Option<(Scalar, Mark)>),
+    Map(IndexMap<String, MapEntry>, Option<(Scalar, Mark)>),
 }
 
-struct Builder {
+struct DocumentBuilder {
     open: Vec<Open>,
-    root: Option<Node>,
+    root: Option<DocumentNode>,
 }
 
-impl Builder {
+impl DocumentBuilder {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Syntax> {
         let mark = Mark::of(span);
         match event {
@@ -460,44 +462,46 @@ impl Builder {
             }
             Event::Scalar(text, style, _, None) => {
                 let scalar = Scalar { text: text.into_owned(), is_plain: style == ScalarStyle::Plain };
-                self.put(Node { mark, value: Value::Scalar(scalar) })?;
+                self.put(DocumentNode { mark, value: NodeValue::Scalar(scalar) })?;
             }
             Event::SequenceStart(..) | Event::MappingStart(..) => {
                 if self.open.len() >= MAX_NESTING {
                     return Err(Syntax::at(mark, "nested too deeply"));
                 }
                 let content = match event {
-                    Event::MappingStart(..) => Content::Map(IndexMap::new(), None),
-                    _ => Content::List(Vec::new()),
+                    Event::MappingStart(..) => OpenContent::Map(IndexMap::new(), None),
+                    _ => OpenContent::List(Vec::new()),
                 };
                 self.open.push(Open { mark, content });
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let done = self.open.pop().expect("the parser pairs starts with ends");
                 let value = match done.content {
-                    Content::Map(entries, _) => Value::Map(entries),
-                    Content::List(items) => Value::List(items),
+                    OpenContent::Map(entries, _) => NodeValue::Map(entries),
+                    OpenContent::List(items) => NodeValue::List(items),
                 };
-                self.put(Node { mark: done.mark, value })?;
+                self.put(DocumentNode { mark: done.mark, value })?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn put(&mut self, node: Node) -> Result<(), Syntax> {
+    fn put(&mut self, node: DocumentNode) -> Result<(), Syntax> {
         let mark = node.mark;
         match self.open.last_mut().map(|open| &mut open.content) {
             None => self.root = Some(node),
-            Some(Content::List(items)) => items.push(node),
-            Some(Content::Map(entries, waiting)) => match (waiting.take(), node.value) {
+            Some(OpenContent::List(items)) => items.push(node),
+            Some(OpenContent::Map(entries, waiting)) => match (waiting.take(), node.value) {
                 (Some((Scalar { text, is_plain }, at)), value) => match entries.entry(text) {
-                    Slot::Vacant(slot) => drop(slot.insert(Entry { mark: at, is_plain, node: Node { mark, value } })),
+                    Slot::Vacant(slot) => {
+                        slot.insert(MapEntry { mark: at, is_plain, node: DocumentNode { mark, value } });
+                    }
                     Slot::Occupied(slot) => {
                         return Err(Syntax::at(at, &format!("key `{}` is written twice", slot.key())));
                     }
                 },
-                (None, Value::Scalar(key)) => *waiting = Some((key, mark)),
+                (None, NodeValue::Scalar(key)) => *waiting = Some((key, mark)),
                 (None, _) => return Err(Syntax::at(mark, "a key must be a word")),
             },
         }

@@ -6,7 +6,7 @@ use crate::workload::{Mtu, Opcode, QpType};
 
 /// A transport, an operation and a path MTU that go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Transport {
+pub(crate) struct TransportChoice {
     pub(crate) qp_type: QpType,
     pub(crate) op: Opcode,
     pub(crate) mtu: Mtu,
@@ -18,7 +18,7 @@ pub(crate) struct Domains {
     /// In the order of the table.
     pub(crate) each: Vec<Domain>,
     /// What can be sent at all within them.
-    pub(crate) transports: Vec<Transport>,
+    pub(crate) transports: Vec<TransportChoice>,
 }
 
 impl Domains {
@@ -35,13 +35,13 @@ impl Domains {
     }
 
     /// Every combination of transport, operation and MTU in the domains that verbs allow.
-    pub(crate) fn combinations(&self) -> Vec<Transport> {
+    pub(crate) fn combinations(&self) -> Vec<TransportChoice> {
         let mut all = Vec::new();
         for qp_type in self.domain(Dimension::QpType).steps().iter().map(|code| QpType::ALL[*code as usize]) {
             for op in self.domain(Dimension::Opcode).steps().iter().map(|code| Opcode::ALL[*code as usize]) {
                 for mtu in self.domain(Dimension::Mtu).steps().iter().filter_map(|mtu| Mtu::try_from(*mtu).ok()) {
                     if qp_type.supports(op) {
-                        all.push(Transport { qp_type, op, mtu });
+                        all.push(TransportChoice { qp_type, op, mtu });
                     }
                 }
             }

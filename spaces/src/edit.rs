@@ -4,7 +4,7 @@
 use crate::dimensions::{Dimension, Scope, Special, device, device_code};
 use crate::domains::Domains;
 use crate::mix::{MIX_LONG, MIX_SHORT};
-use crate::sides::{Side, side_of};
+use crate::sides::{FlowSide, side_of};
 use crate::units::Bytes;
 use crate::workload::{Device, Flow, Memory, Request, Workload};
 
@@ -33,7 +33,7 @@ pub(crate) fn memories(flow: &mut Flow) -> [&mut Memory; 2] {
 }
 
 /// Each host keeps its device in every flow.
-pub(crate) fn set_device(workload: &mut Workload, side: Side, code: u64) {
+pub(crate) fn set_device(workload: &mut Workload, side: FlowSide, code: u64) {
     let primary = workload.flows[0].clone();
     for flow in &mut workload.flows {
         let hosts = [(flow.from, true), (flow.to, false)];
@@ -55,7 +55,7 @@ pub(crate) fn set_requests(flow: &mut Flow, len: usize) {
 pub(crate) fn set_memory_written(workload: &mut Workload, device: Device) {
     let primary = workload.flows[0].clone();
     let ends = workload.flows.iter().flat_map(Flow::written);
-    let written: Vec<(Side, Device)> =
+    let written: Vec<(FlowSide, Device)> =
         ends.map(|(host, is_from, memory)| (side_of(&primary, host, is_from), memory.device)).collect();
     let last = written.iter().map(|(_, device)| *device).max();
     for (side, now) in written {

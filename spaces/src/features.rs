@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dimensions::{Advice, DESCRIBED, Described, Dimension, Kind, Reading};
+use crate::dimensions::{DESCRIBED, Dimension, DimensionKind, FeatureAdvice, FeatureReading, FeatureRow};
 use crate::units::Bytes;
 use crate::workload::Workload;
 
@@ -56,7 +56,7 @@ impl fmt::Display for FeatureValue {
 pub struct UnknownFeature(pub String);
 
 /// What the table says of every feature, in their order.
-static DESCRIPTIONS: [Described; Feature::COUNT] = {
+static DESCRIPTIONS: [FeatureRow; Feature::COUNT] = {
     let mut ordered = [DESCRIBED[0]; Feature::COUNT];
     let mut index = 0;
     while index < Feature::COUNT {
@@ -97,7 +97,7 @@ impl Feature {
         walk
     };
 
-    pub(crate) const fn described(self) -> &'static Described {
+    pub(crate) const fn described(self) -> &'static FeatureRow {
         &DESCRIPTIONS[self as usize]
     }
 
@@ -113,7 +113,7 @@ impl Feature {
 
     /// What a plain workload has: traffic as perftest makes it, healthy on every NIC. None for what others decide.
     pub fn plain(self) -> Option<FeatureValue> {
-        let Described { dimension, plain, .. } = self.described();
+        let FeatureRow { dimension, plain, .. } = self.described();
         let word = (*plain)?;
         if !self.is_ordered() {
             return Some(FeatureValue::Category(word.to_owned()));
@@ -124,8 +124,8 @@ impl Feature {
     /// Whether its values are numbers with an order, so that a condition is a range.
     pub fn is_ordered(self) -> bool {
         match self.described().reading {
-            Reading::Largest | Reading::Smallest | Reading::Number(_) => true,
-            Reading::Words | Reading::Word(_) => false,
+            FeatureReading::Largest | FeatureReading::Smallest | FeatureReading::Number(_) => true,
+            FeatureReading::Words | FeatureReading::Word(_) => false,
         }
     }
 
@@ -134,12 +134,13 @@ impl Feature {
     /// # Errors
     /// The rule that the word breaks.
     pub fn check_word(self, word: &str) -> Result<(), String> {
-        let Described { reading, advice, dimension, .. } = self.described();
-        if matches!(advice, Advice::Truth { .. }) {
+        let FeatureRow { reading, advice, dimension, .. } = self.described();
+        if matches!(advice, FeatureAdvice::Truth { .. }) {
             let is_truth = matches!(word, "true" | "false");
             return if is_truth { Ok(()) } else { Err("write true or false".to_owned()) };
         }
-        let parts: Vec<&str> = if matches!(reading, Reading::Words) { word.split('+').collect() } else { vec![word] };
+        let parts: Vec<&str> =
+            if matches!(reading, FeatureReading::Words) { word.split('+').collect() } else { vec![word] };
         let codes: Result<Vec<u64>, String> = parts.into_iter().map(|part| dimension.code(part)).collect();
         let shown = joined(codes?.into_iter().map(|code| dimension.word(code)).collect());
         if shown == word { Ok(()) } else { Err(format!("write `{shown}`")) }
@@ -152,7 +153,7 @@ impl Feature {
 
     /// Whether its values are sizes in bytes.
     pub fn is_size(self) -> bool {
-        self.is_ordered() && matches!(self.described().dimension.row().kind, Kind::Size | Kind::Mtu)
+        self.is_ordered() && matches!(self.described().dimension.row().kind, DimensionKind::Size | DimensionKind::Mtu)
     }
 }
 
@@ -178,22 +179,22 @@ impl Workload {
     ///
     /// Where flows differ, counts, depths and sizes are those of the largest.
     pub fn feature(&self, feature: Feature) -> FeatureValue {
-        let Described { reading, dimension, .. } = feature.described();
+        let FeatureRow { reading, dimension, .. } = feature.described();
         let scope = dimension.row().scope;
         match reading {
-            Reading::Largest => {
+            FeatureReading::Largest => {
                 let mut largest = 0;
                 scope.each(self, &mut |value| largest = largest.max(value));
                 FeatureValue::Number(largest)
             }
-            Reading::Smallest => {
+            FeatureReading::Smallest => {
                 let mut smallest = None;
                 scope.each(self, &mut |value| smallest = Some(smallest.map_or(value, |least: u64| least.min(value))));
                 FeatureValue::Number(smallest.unwrap_or(0))
             }
-            Reading::Words => FeatureValue::Category(self.words(*dimension)),
-            Reading::Number(read) => FeatureValue::Number(read(self)),
-            Reading::Word(read) => FeatureValue::Category(read(self)),
+            FeatureReading::Words => FeatureValue::Category(self.words(*dimension)),
+            FeatureReading::Number(read) => FeatureValue::Number(read(self)),
+            FeatureReading::Word(read) => FeatureValue::Category(read(self)),
         }
     }
 

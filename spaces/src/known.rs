@@ -10,7 +10,7 @@ use crate::workload::{Batch, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu
 /// One anomaly of the paper. Source: Collie, table 2 and appendix A.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Anomaly {
+pub struct PaperAnomaly {
     /// Its number in table 2.
     pub id: u32,
     /// The subsystem of table 1 that shows it.
@@ -144,24 +144,24 @@ impl Trigger {
 }
 
 /// Every anomaly, in the order of their numbers.
-pub fn anomalies() -> Vec<Anomaly> {
+pub fn anomalies() -> Vec<PaperAnomaly> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct File {
-        anomalies: Vec<Anomaly>,
+    struct AnomalyFile {
+        anomalies: Vec<PaperAnomaly>,
     }
-    let file: File = serde_yaml::from_str(include_str!("../catalog/anomalies.yaml"))
+    let file: AnomalyFile = serde_yaml::from_str(include_str!("../catalog/anomalies.yaml"))
         .expect("the file is part of the program, and a test reads it");
     file.anomalies
 }
 
 /// The anomaly with this symptom whose conditions a workload meets; of several that with the most.
-pub fn like(symptom: Sign, workload: &Workload) -> Option<Anomaly> {
+pub fn like(symptom: Sign, workload: &Workload) -> Option<PaperAnomaly> {
     let met = anomalies().into_iter().filter(|one| one.symptom == symptom && one.conditions.contains(workload));
     met.max_by_key(|one| one.conditions.conditions.len())
 }
 
 /// The anomaly of a number, 1 to 18.
-pub fn anomaly(id: u32) -> Option<Anomaly> {
+pub fn anomaly(id: u32) -> Option<PaperAnomaly> {
     anomalies().into_iter().find(|anomaly| anomaly.id == id)
 }

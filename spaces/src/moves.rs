@@ -4,7 +4,7 @@
 use rand::{Rng, RngExt};
 
 use crate::dimensions::{Dimension, Scope, Special};
-use crate::domains::Transport;
+use crate::domains::TransportChoice;
 use crate::edit::{
     recut, resize, set, set_memory_written, set_message_max, set_message_min, set_mix, set_sge_min, set_total_qps,
     split_evenly,
@@ -230,7 +230,7 @@ impl Space {
         &self,
         steps: impl Iterator<Item = &'s u64>,
         dimension: Dimension,
-        code: fn(&Transport) -> u64,
+        code: fn(&TransportChoice) -> u64,
     ) -> Vec<FeatureValue> {
         steps
             .filter(|step| self.transports().iter().any(|transport| code(transport) == **step))
@@ -321,8 +321,8 @@ fn current(w: &Workload, dimension: Dimension) -> Option<u64> {
     })
 }
 
-fn transport_of(flow: &Flow) -> Transport {
-    Transport { qp_type: flow.qp_type, op: flow.pattern[0].op, mtu: flow.mtu }
+fn transport_of(flow: &Flow) -> TransportChoice {
+    TransportChoice { qp_type: flow.qp_type, op: flow.pattern[0].op, mtu: flow.mtu }
 }
 
 /// Changes the request vector of the first flow, and of all flows that have the same.

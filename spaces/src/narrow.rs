@@ -1,7 +1,7 @@
 //! Narrowing a space by hand: one dimension to some of its values, or to a bound. Restricting one space by another
 //! lives in `space`.
 
-use crate::dimensions::{Dimension, Kind};
+use crate::dimensions::{Dimension, DimensionKind};
 use crate::domain::Domain;
 use crate::features::Feature;
 use crate::space::{Space, SpaceError};
@@ -62,7 +62,7 @@ fn dimension(key: &str, to: &Narrowing) -> Result<Dimension, String> {
 }
 
 fn wanted(dimension: Dimension, to: &Narrowing) -> Result<Domain, String> {
-    let is_ordered = matches!(dimension.row().kind, Kind::Count | Kind::Size | Kind::Mtu);
+    let is_ordered = matches!(dimension.row().kind, DimensionKind::Count | DimensionKind::Size | DimensionKind::Mtu);
     let wanted = match to {
         Narrowing::Only(_) | Narrowing::Min(_) if dimension == Dimension::PinnedPerHost => {
             return Err("only an upper bound has a meaning here".to_owned());

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::constraints;
-use crate::dimensions::{Row, TABLE};
+use crate::dimensions::{DimensionRow, TABLE};
 use crate::units::Bytes;
 use crate::workload::{Device, Flow, Opcode, Workload};
 
@@ -236,7 +236,8 @@ fn check_memory(flow: &Flow) -> Result<(), Inexpressible> {
 
 /// Optional values that no option of perftest stands for; it has `-I` for inline data.
 fn check_optional(flow: &Flow) -> Result<(), Inexpressible> {
-    let is_set = |row: &&Row| row.name != "inline" && row.optional().is_some_and(|(get, _)| get(flow) != row.limit.0);
+    let is_set =
+        |row: &&DimensionRow| row.name != "inline" && row.optional().is_some_and(|(get, _)| get(flow) != row.limit.0);
     match TABLE.iter().find(is_set) {
         Some(row) => Err(Inexpressible::Optional(row.name)),
         None => Ok(()),

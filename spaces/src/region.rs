@@ -133,7 +133,7 @@ impl fmt::Display for Region {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum RawCondition {
-    Words { feature: Feature, r#in: Vec<Word> },
+    Words { feature: Feature, r#in: Vec<ConditionWord> },
     Range { feature: Feature, min: Option<u64>, max: Option<u64> },
 }
 
@@ -143,7 +143,7 @@ enum RawCondition {
 struct ReadCondition {
     feature: Feature,
     #[serde(default)]
-    r#in: Option<Vec<Word>>,
+    r#in: Option<Vec<ConditionWord>>,
     #[serde(default)]
     min: Option<u64>,
     #[serde(default)]
@@ -153,7 +153,7 @@ struct ReadCondition {
 /// A word, or what YAML or JSON made of `true` or `3`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, expecting = "write a word or a whole number")]
-enum Word {
+enum ConditionWord {
     Text(String),
     Truth(bool),
     Number(u64),
@@ -185,9 +185,9 @@ impl TryFrom<ReadCondition> for Condition {
             Some(words) if words.is_empty() => return Err(BadCondition::Empty(feature)),
             Some(words) => {
                 let text = |word| match word {
-                    Word::Text(text) => text,
-                    Word::Truth(truth) => truth.to_string(),
-                    Word::Number(number) => number.to_string(),
+                    ConditionWord::Text(text) => text,
+                    ConditionWord::Truth(truth) => truth.to_string(),
+                    ConditionWord::Number(number) => number.to_string(),
                 };
                 Test::In(words.into_iter().map(text).collect())
             }
@@ -202,7 +202,9 @@ impl From<Condition> for RawCondition {
     fn from(condition: Condition) -> Self {
         let feature = condition.feature;
         match condition.test {
-            Test::In(words) => RawCondition::Words { feature, r#in: words.into_iter().map(Word::Text).collect() },
+            Test::In(words) => {
+                RawCondition::Words { feature, r#in: words.into_iter().map(ConditionWord::Text).collect() }
+            }
             Test::Range { min, max } => RawCondition::Range { feature, min, max },
         }
     }

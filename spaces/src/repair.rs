@@ -4,10 +4,10 @@
 use crate::constraints::Footprint;
 use crate::dimensions::{Dimension, Scope, Special, TABLE, device, device_code};
 use crate::domain::Domain;
-use crate::domains::{Domains, Transport};
+use crate::domains::{Domains, TransportChoice};
 use crate::edit::{memories, recut, resize, set, set_requests, set_total_qps, split_evenly};
 use crate::features::Feature;
-use crate::sides::{Side, side_of};
+use crate::sides::{FlowSide, side_of};
 use crate::units::Bytes;
 use crate::workload::{ATOMIC_SIZE, Flow, Host, Opcode, QpType, Request, Workload};
 
@@ -59,8 +59,9 @@ fn fit_directions(domains: &Domains, workload: &mut Workload) {
 }
 
 fn fit_transport(domains: &Domains, workload: &mut Workload, keep: Keep) -> Option<()> {
-    let allowed =
-        |op: Opcode, flow: &Flow| domains.transports.contains(&Transport { qp_type: flow.qp_type, op, mtu: flow.mtu });
+    let allowed = |op: Opcode, flow: &Flow| {
+        domains.transports.contains(&TransportChoice { qp_type: flow.qp_type, op, mtu: flow.mtu })
+    };
     let mixes = domains.admits(Dimension::MixedOpcodes, true);
     for flow in &mut workload.flows {
         let fits = |request: &Request| allowed(request.op, flow);
@@ -69,11 +70,11 @@ fn fit_transport(domains: &Domains, workload: &mut Workload, keep: Keep) -> Opti
         if flow.pattern.iter().all(fits) && (uniform || mixes) {
             continue;
         }
-        let wanted = Transport { qp_type: flow.qp_type, op: first, mtu: flow.mtu };
+        let wanted = TransportChoice { qp_type: flow.qp_type, op: first, mtu: flow.mtu };
         let best = nearest_transport(domains, wanted, keep)?;
         (flow.qp_type, flow.mtu) = (best.qp_type, best.mtu);
         for request in &mut flow.pattern {
-            let legal = domains.transports.contains(&Transport { op: request.op, ..best });
+            let legal = domains.transports.contains(&TransportChoice { op: request.op, ..best });
             if !legal || !mixes {
                 request.op = best.op;
             }
@@ -83,8 +84,8 @@ fn fit_transport(domains: &Domains, workload: &mut Workload, keep: Keep) -> Opti
 }
 
 /// The transport of the space that shares most with the wanted one: its QP type before its operation before its MTU.
-fn nearest_transport(domains: &Domains, wanted: Transport, keep: Keep) -> Option<Transport> {
-    let score = |other: &Transport| {
+fn nearest_transport(domains: &Domains, wanted: TransportChoice, keep: Keep) -> Option<TransportChoice> {
+    let score = |other: &TransportChoice| {
         [
             (Dimension::QpType, other.qp_type == wanted.qp_type, 8),
             (Dimension::Opcode, other.op == wanted.op, 4),
@@ -161,7 +162,7 @@ fn pull<T>(domain: &Domain, place: &mut T, get: fn(&T) -> u64, set: fn(&mut T, u
     }
 }
 
-fn fit_devices(workload: &mut Workload, side: Side, domain: &Domain) {
+fn fit_devices(workload: &mut Workload, side: FlowSide, domain: &Domain) {
     let primary = workload.flows[0].clone();
     for flow in &mut workload.flows {
         let hosts = [(flow.from, true), (flow.to, false)];

@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 
 use crate::dimensions::{Dimension, TABLE, device};
-use crate::domains::Transport;
+use crate::domains::TransportChoice;
 use crate::edit::{recut, set, split_evenly};
 use crate::repair::{Keep, fit};
 use crate::sides::{set_bidirectional, set_loopback};
@@ -102,7 +102,7 @@ impl Space {
         value as usize
     }
 
-    fn pattern<R: Rng + ?Sized>(&self, transport: Transport, rng: &mut R) -> Vec<Request> {
+    fn pattern<R: Rng + ?Sized>(&self, transport: TransportChoice, rng: &mut R) -> Vec<Request> {
         let len = self.few(Dimension::Requests, rng);
         let elements = self.few(Dimension::SgeCount, rng);
         let mut pattern = self.requests(transport, len, elements, rng);
@@ -123,7 +123,7 @@ impl Space {
     /// A vector of this many requests with this many elements: one size throughout, a blend of two, or all independent.
     pub(crate) fn requests<R: Rng + ?Sized>(
         &self,
-        transport: Transport,
+        transport: TransportChoice,
         len: usize,
         elements: usize,
         rng: &mut R,
@@ -141,7 +141,7 @@ impl Space {
     }
 
     /// A request with this many elements, even or mixed.
-    pub(crate) fn request<R: Rng + ?Sized>(&self, transport: Transport, elements: usize, rng: &mut R) -> Request {
+    pub(crate) fn request<R: Rng + ?Sized>(&self, transport: TransportChoice, elements: usize, rng: &mut R) -> Request {
         let message = self.message(transport, rng);
         let mut request = Request { op: transport.op, sge: vec![Bytes(0); elements] };
         if elements > 1 && rng.random_bool(0.5) {
@@ -153,7 +153,13 @@ impl Space {
     }
 
     /// One element of the whole size and short ones around it; where that passes a bound, the size is cut up instead.
-    fn mixed_elements<R: Rng + ?Sized>(&self, request: &mut Request, transport: Transport, message: u64, rng: &mut R) {
+    fn mixed_elements<R: Rng + ?Sized>(
+        &self,
+        request: &mut Request,
+        transport: TransportChoice,
+        message: u64,
+        rng: &mut R,
+    ) {
         let large = rng.random_range(0..request.sge.len() as u64) as usize;
         for (index, size) in request.sge.iter_mut().enumerate() {
             *size = Bytes(if index == large { message } else { 64 << rng.random_range(0..5u32) });
@@ -171,7 +177,7 @@ impl Space {
     /// Source: Collie, section 4, dimension 4, which discretises sizes by MTU and the NIC's burst size; the borders
     /// (128 B, 1 KiB, 4 MTU, 64 KiB) are our choice, because a header's worth, the paper's short and long messages lie
     /// there.
-    pub(crate) fn message<R: Rng + ?Sized>(&self, transport: Transport, rng: &mut R) -> u64 {
+    pub(crate) fn message<R: Rng + ?Sized>(&self, transport: TransportChoice, rng: &mut R) -> u64 {
         let domain = self.domain(Dimension::Message);
         let most = longest(transport).min(self.domain(Dimension::MrSize).max());
         let borders = [128, 1 << 10, 4 * transport.mtu.bytes(), 64 << 10, u64::MAX];
@@ -190,6 +196,6 @@ impl Space {
 }
 
 /// The longest message of a transport.
-fn longest(transport: Transport) -> u64 {
+fn longest(transport: TransportChoice) -> u64 {
     if transport.qp_type == QpType::Ud { transport.mtu.bytes() } else { u64::MAX }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::constraints::{MAX_DEPTH, MAX_FLOWS, MAX_MRS, MAX_PATTERN, MAX_QPS, MAX_SGE};
-use crate::dimensions::{Kind, Row, TABLE};
+use crate::dimensions::{DimensionKind, DimensionRow, TABLE};
 use crate::workload::{Host, Mtu, Opcode, Ports, QpType, Workload};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -51,7 +51,7 @@ pub fn space() -> Value {
     let mut keys = vec![("kelpie", json!({"const": "space/1"})), ("about", json!({"type": "string"}))];
     keys.extend(TABLE.iter().map(|row| {
         let set = json!({"type": "array", "minItems": 1, "items": value(row)});
-        let is_range = matches!(row.kind, Kind::Count | Kind::Size);
+        let is_range = matches!(row.kind, DimensionKind::Count | DimensionKind::Size);
         let range =
             map("an end that is left out is that of the full space", &[("min", value(row)), ("max", value(row))], &[]);
         (row.name, described(row, if is_range { json!({"oneOf": [set, range]}) } else { set }))
@@ -60,20 +60,20 @@ pub fn space() -> Value {
 }
 
 /// A value of a dimension.
-fn value(row: &Row) -> Value {
+fn value(row: &DimensionRow) -> Value {
     match row.kind {
-        Kind::QpType => one_of(QpType::ALL),
-        Kind::Opcode => one_of(Opcode::ALL),
-        Kind::Mtu => mtu(),
-        Kind::Device => device(),
-        Kind::Truth => json!({"type": "boolean"}),
-        Kind::Ports => one_of(Ports::ALL),
-        Kind::Count => json!({"type": "integer", "minimum": row.limit.0, "maximum": row.limit.1}),
-        Kind::Size => size(),
+        DimensionKind::QpType => one_of(QpType::ALL),
+        DimensionKind::Opcode => one_of(Opcode::ALL),
+        DimensionKind::Mtu => mtu(),
+        DimensionKind::Device => device(),
+        DimensionKind::Truth => json!({"type": "boolean"}),
+        DimensionKind::Ports => one_of(Ports::ALL),
+        DimensionKind::Count => json!({"type": "integer", "minimum": row.limit.0, "maximum": row.limit.1}),
+        DimensionKind::Size => size(),
     }
 }
 
-fn described(row: &Row, mut schema: Value) -> Value {
+fn described(row: &DimensionRow, mut schema: Value) -> Value {
     schema["description"] = json!(format!("Unit: {}. {}", row.unit, row.why));
     schema
 }

@@ -4,7 +4,7 @@ use crate::workload::{Flow, Host, Memory, Workload};
 
 /// A side of the first flow, and the same host in every other flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum FlowSide {
     /// The first flow's requester.
     Requester,
     /// The first flow's responder.
@@ -12,9 +12,9 @@ pub enum Side {
 }
 
 /// The side of a host: each host keeps its side in every flow, seen from the first flow.
-pub(crate) fn side_of(primary: &Flow, host: Host, is_from: bool) -> Side {
+pub(crate) fn side_of(primary: &Flow, host: Host, is_from: bool) -> FlowSide {
     let requester = if primary.is_loopback() { host == primary.from && is_from } else { host == primary.from };
-    if requester { Side::Requester } else { Side::Responder }
+    if requester { FlowSide::Requester } else { FlowSide::Responder }
 }
 
 impl Workload {

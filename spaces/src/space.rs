@@ -1,10 +1,10 @@
 //! A space of workloads: a domain per dimension, and which points belong. Random points live in `sampling`.
 
 use crate::constraints::{self, Footprint};
-use crate::dimensions::{Dimension, Row, Scope, Special, TABLE, device};
+use crate::dimensions::{Dimension, DimensionRow, Scope, Special, TABLE, device};
 use crate::document::DocumentError;
 use crate::domain::Domain;
-use crate::domains::{Domains, Transport};
+use crate::domains::{Domains, TransportChoice};
 use crate::edit::{set, split_evenly};
 use crate::features::Feature;
 use crate::repair::{Keep, fit_amounts};
@@ -121,7 +121,7 @@ impl Space {
         &self.domains
     }
 
-    pub(crate) fn transports(&self) -> &[Transport] {
+    pub(crate) fn transports(&self) -> &[TransportChoice] {
         &self.domains.transports
     }
 
@@ -130,7 +130,7 @@ impl Space {
     }
 
     /// The least demanding point of a transport: if it breaks a bound, so does every point of this transport.
-    pub(crate) fn least(&self, transport: Transport) -> Workload {
+    pub(crate) fn least(&self, transport: TransportChoice) -> Workload {
         let min = |dimension| self.domain(dimension).min();
         let max32 = |dimension| self.domain(dimension).max() as u32;
         let min32 = |dimension| min(dimension) as u32;
@@ -170,7 +170,7 @@ impl Space {
     }
 
     fn bounds(&self, workload: &Workload) -> bool {
-        let within = |row: &Row| {
+        let within = |row: &DimensionRow| {
             let (domain, mut inside) = (self.domain(row.dimension), true);
             row.scope.each(workload, &mut |value| inside &= domain.contains(value));
             inside
@@ -198,7 +198,7 @@ impl Space {
 
     /// The space with the values that a workload has beyond it; `None` if the workload is not valid.
     pub fn including(&self, workload: &Workload) -> Option<Space> {
-        let with = |row: &Row| {
+        let with = |row: &DimensionRow| {
             let mut domain = self.domain(row.dimension).clone();
             row.scope.each(workload, &mut |value| domain = domain.including(value));
             domain
@@ -232,7 +232,7 @@ impl Space {
 
 /// Whether the values of a dimension combine freely with those of others; those of transports and requests are counted
 /// together, and totals only exclude.
-fn counts_alone(row: &Row) -> bool {
+fn counts_alone(row: &DimensionRow) -> bool {
     match row.scope {
         Scope::Flow { .. } => !matches!(row.dimension, Dimension::QpType | Dimension::Mtu),
         Scope::Memory { .. } | Scope::Whole { .. } | Scope::Special(Special::Memory(_) | Special::MixedOpcodes) => true,

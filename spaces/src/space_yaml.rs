@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::dimensions::{Dimension, Kind, TABLE};
-use crate::document::{Step, utf8};
+use crate::dimensions::{Dimension, DimensionKind, TABLE};
+use crate::document::{PathSegment, utf8};
 use crate::domain::Domain;
 use crate::space::{Space, SpaceError};
 use crate::tagged::read_tagged;
@@ -45,9 +45,9 @@ impl Space {
     /// # Errors
     /// Names file, line, column, key and rule of each mistake, or says that no workload fits all bounds together.
     pub fn from_yaml(source_name: &str, text: &str) -> Result<Space, SpaceError> {
-        let (document, File { domains }) = read_tagged(source_name, text, FORMAT)?;
+        let (document, SpaceFile { domains }) = read_tagged(source_name, text, FORMAT)?;
         // As the file writes it, whatever YAML takes it for.
-        let about = document.scalar(&[Step::Key("about".to_owned())]).map_or("", |about| about.text.trim());
+        let about = document.scalar(&[PathSegment::Key("about".to_owned())]).map_or("", |about| about.text.trim());
         Space::new(source_name, about.chars().take(MAX_ABOUT).collect(), domains)
     }
 
@@ -90,12 +90,12 @@ fn quoted(text: &str) -> String {
 }
 
 /// What follows the tag, but for what the space is about: the domain of each dimension.
-struct File {
+struct SpaceFile {
     domains: Vec<Domain>,
 }
 
 /// A key of the file.
-enum Key {
+enum SpaceKey {
     About,
     Of(Dimension),
 }
@@ -104,33 +104,33 @@ enum Key {
 static KEYS: LazyLock<Vec<&str>> =
     LazyLock::new(|| ["about"].into_iter().chain(TABLE.iter().map(|row| row.name)).collect());
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for SpaceKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Word(key) = Word::deserialize(deserializer)?;
         match Dimension::all().find(|dimension| dimension.name() == key) {
-            Some(dimension) => Ok(Key::Of(dimension)),
-            None if key == "about" => Ok(Key::About),
+            Some(dimension) => Ok(SpaceKey::Of(dimension)),
+            None if key == "about" => Ok(SpaceKey::About),
             None => Err(Error::unknown_field(&key, &KEYS)),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for File {
+impl<'de> Deserialize<'de> for SpaceFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Keys;
         impl<'de> Visitor<'de> for Keys {
-            type Value = File;
+            type Value = SpaceFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a map")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
-                let mut file = File { domains: Dimension::all().map(Dimension::full).collect() };
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SpaceFile, A::Error> {
+                let mut file = SpaceFile { domains: Dimension::all().map(Dimension::full).collect() };
                 while let Some(key) = map.next_key()? {
                     match key {
-                        Key::About => drop(map.next_value::<Word>()?),
-                        Key::Of(dimension) => {
+                        SpaceKey::About => drop(map.next_value::<Word>()?),
+                        SpaceKey::Of(dimension) => {
                             file.domains[dimension as usize] = map.next_value_seed(Admitted(dimension))?;
                         }
                     }
@@ -202,15 +202,17 @@ impl Visitor<'_> for Code {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let row = self.0.row();
         match row.kind {
-            Kind::Count => write!(f, "a whole number from {} to {}", row.limit.0, row.limit.1),
-            Kind::Size | Kind::Mtu => f.write_str("a size such as 64KiB"),
-            Kind::Truth => f.write_str("true or false"),
-            Kind::QpType | Kind::Opcode | Kind::Ports | Kind::Device => f.write_str("a word of this dimension"),
+            DimensionKind::Count => write!(f, "a whole number from {} to {}", row.limit.0, row.limit.1),
+            DimensionKind::Size | DimensionKind::Mtu => f.write_str("a size such as 64KiB"),
+            DimensionKind::Truth => f.write_str("true or false"),
+            DimensionKind::QpType | DimensionKind::Opcode | DimensionKind::Ports | DimensionKind::Device => {
+                f.write_str("a word of this dimension")
+            }
         }
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<u64, E> {
-        if self.0.row().kind != Kind::Truth {
+        if self.0.row().kind != DimensionKind::Truth {
             return Err(E::invalid_type(Unexpected::Bool(value), &self));
         }
         self.code(&value.to_string())
@@ -221,7 +223,7 @@ impl Visitor<'_> for Code {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<u64, E> {
-        if self.0.row().kind == Kind::Count {
+        if self.0.row().kind == DimensionKind::Count {
             return Err(E::invalid_type(Unexpected::Str(value), &self));
         }
         self.code(value)
@@ -233,14 +235,14 @@ struct Admitted(Dimension);
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "lowercase")]
-enum End {
+enum RangeEnd {
     Min,
     Max,
 }
 
 impl Admitted {
     fn is_range(&self) -> bool {
-        matches!(self.0.row().kind, Kind::Count | Kind::Size)
+        matches!(self.0.row().kind, DimensionKind::Count | DimensionKind::Size)
     }
 
     /// The widest range. Whoever gives one end of what is off elsewhere wants it on.
@@ -290,8 +292,8 @@ impl<'de> Visitor<'de> for Admitted {
         while let Some(end) = map.next_key()? {
             let value = map.next_value_seed(Code(self.0))?;
             *(match end {
-                End::Min => &mut min,
-                End::Max => &mut max,
+                RangeEnd::Min => &mut min,
+                RangeEnd::Max => &mut max,
             }) = value;
         }
         let word = |value| self.0.word(value);

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use serde_yaml::Value;
 
-use crate::document::{Document, DocumentError, Step, quote};
+use crate::document::{Document, DocumentError, PathSegment, quote};
 use crate::scalar::Scalar;
 use crate::serde_words::{known_fields, pair};
 
@@ -87,7 +87,7 @@ fn decode_beside<T: DeserializeOwned>(
     nulls: &Value,
     rules: impl FnOnce(&T) -> Vec<(String, String)>,
 ) -> Result<T, DocumentError> {
-    let mut cut: Vec<Vec<Step>> = Vec::new();
+    let mut cut: Vec<Vec<PathSegment>> = Vec::new();
     for _ in 0..MOST_ROUNDS {
         let error = match serde_path_to_error::deserialize::<_, T>(tree.clone()) {
             Ok(done) => {
@@ -117,9 +117,9 @@ fn decode_beside<T: DeserializeOwned>(
             return Err(document.error());
         };
         for key in unknown_keys(map, last, &rule) {
-            let (Step::Key(named), [above @ .., _]) = (last, &place[..]) else { continue };
+            let (PathSegment::Key(named), [above @ .., _]) = (last, &place[..]) else { continue };
             let rule = rule.replacen(&format!("`{named}`"), &format!("`{key}`"), 1);
-            document.note_serde(&[above, &[Step::Key(key)]].concat(), &rule);
+            document.note_serde(&[above, &[PathSegment::Key(key)]].concat(), &rule);
         }
         let replacement = get(spare, &here).filter(|_| !cut.contains(&place));
         if !take_out(map, last, replacement) {
@@ -133,7 +133,7 @@ fn decode_beside<T: DeserializeOwned>(
 
 /// The words that may stand at a path, if serde only says that what stands there is none: it names them to who writes a
 /// word that it does not know.
-fn with_words<T: DeserializeOwned>(tree: &Value, here: &[Step], rule: &str) -> Option<String> {
+fn with_words<T: DeserializeOwned>(tree: &Value, here: &[PathSegment], rule: &str) -> Option<String> {
     let (found, expected) = rule.strip_prefix("invalid type: ")?.rsplit_once(", expected ")?;
     if !expected.contains("enum") {
         return None;
@@ -146,9 +146,9 @@ fn with_words<T: DeserializeOwned>(tree: &Value, here: &[Step], rule: &str) -> O
 }
 
 /// What serde says of an unknown key of the document, whose tag it does not know of.
-fn with_tag(here: &[Step], rule: String) -> String {
+fn with_tag(here: &[PathSegment], rule: String) -> String {
     match (here, known_fields(&rule), pair(&rule, "unknown field ")) {
-        ([Step::Key(_)], Some(known), Some((found, _))) if !known.contains(&"kelpie") => {
+        ([PathSegment::Key(_)], Some(known), Some((found, _))) if !known.contains(&"kelpie") => {
             format!("unknown field `{found}`, expected one of `kelpie`, `{}`", known.join("`, `"))
         }
         _ => rule,
@@ -156,8 +156,8 @@ fn with_tag(here: &[Step], rule: String) -> String {
 }
 
 /// Calls `each` with the path of everything that is nothing.
-fn nothing(tree: &Value, path: &mut Vec<Step>, each: &mut impl FnMut(&[Step])) {
-    let mut below = |step: Step, value: &Value, path: &mut Vec<Step>| {
+fn nothing(tree: &Value, path: &mut Vec<PathSegment>, each: &mut impl FnMut(&[PathSegment])) {
+    let mut below = |step: PathSegment, value: &Value, path: &mut Vec<PathSegment>| {
         path.push(step);
         nothing(value, path, each);
         path.pop();
@@ -165,77 +165,78 @@ fn nothing(tree: &Value, path: &mut Vec<Step>, each: &mut impl FnMut(&[Step])) {
     match tree {
         Value::Mapping(map) => {
             let named = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
-            named.for_each(|(key, value)| below(Step::Key(key.to_owned()), value, path));
+            named.for_each(|(key, value)| below(PathSegment::Key(key.to_owned()), value, path));
         }
         Value::Sequence(items) => {
-            items.iter().enumerate().for_each(|(index, item)| below(Step::Index(index), item, path));
+            items.iter().enumerate().for_each(|(index, item)| below(PathSegment::Index(index), item, path));
         }
         Value::Null => each(path),
         _ => {}
     }
 }
 
-fn steps(path: &serde_path_to_error::Path) -> Vec<Step> {
+fn steps(path: &serde_path_to_error::Path) -> Vec<PathSegment> {
     let step = |segment: &Segment| match segment {
-        Segment::Seq { index } => Some(Step::Index(*index)),
-        Segment::Map { key } => Some(Step::Key(key.clone())),
+        Segment::Seq { index } => Some(PathSegment::Index(*index)),
+        Segment::Map { key } => Some(PathSegment::Key(key.clone())),
         Segment::Enum { .. } | Segment::Unknown => None,
     };
     path.iter().map_while(step).collect()
 }
 
 /// The path in the file of a path in the tree, from whose lists items were taken out.
-fn in_file(here: &[Step], cut: &[Vec<Step>]) -> Vec<Step> {
-    let mut place: Vec<Step> = Vec::new();
+fn in_file(here: &[PathSegment], cut: &[Vec<PathSegment>]) -> Vec<PathSegment> {
+    let mut place: Vec<PathSegment> = Vec::new();
     for step in here {
-        let Step::Index(index) = step else {
+        let PathSegment::Index(index) = step else {
             place.push(step.clone());
             continue;
         };
-        let of_list = |path: &Vec<Step>| match path.split_last() {
-            Some((Step::Index(gone), list)) if list == place => Some(*gone),
+        let of_list = |path: &Vec<PathSegment>| match path.split_last() {
+            Some((PathSegment::Index(gone), list)) if list == place => Some(*gone),
             _ => None,
         };
         let mut gone: Vec<usize> = cut.iter().filter_map(of_list).collect();
         gone.sort_unstable();
         let index = gone.into_iter().fold(*index, |index, gone| if gone <= index { index + 1 } else { index });
-        place.push(Step::Index(index));
+        place.push(PathSegment::Index(index));
     }
     place
 }
 
 /// Whether something is wrong only because of what was taken out: a key that is missing, or a rule between the parts of
 /// a group or list that has lost one.
-fn is_consequence(rule: &str, place: &[Step], cut: &[Vec<Step>]) -> bool {
-    let lost =
-        |path: &Vec<Step>| path.split_last().filter(|(_, parent)| *parent == place).map(|(last, _)| last.clone());
+fn is_consequence(rule: &str, place: &[PathSegment], cut: &[Vec<PathSegment>]) -> bool {
+    let lost = |path: &Vec<PathSegment>| {
+        path.split_last().filter(|(_, parent)| *parent == place).map(|(last, _)| last.clone())
+    };
     let mut lost = cut.iter().filter_map(lost);
     match rule.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-        Some(key) => lost.any(|lost| lost == Step::Key(key.to_owned())),
+        Some(key) => lost.any(|lost| lost == PathSegment::Key(key.to_owned())),
         None => lost.next().is_some(),
     }
 }
 
 /// What is at a path.
-fn get<'t>(tree: &'t Value, path: &[Step]) -> Option<&'t Value> {
+fn get<'t>(tree: &'t Value, path: &[PathSegment]) -> Option<&'t Value> {
     path.iter().try_fold(tree, |tree, step| match step {
-        Step::Key(key) => tree.get(key.as_str()),
-        Step::Index(index) => tree.get(*index),
+        PathSegment::Key(key) => tree.get(key.as_str()),
+        PathSegment::Index(index) => tree.get(*index),
     })
 }
 
 /// The same, to change it.
-fn find<'t>(tree: &'t mut Value, path: &[Step]) -> Option<&'t mut Value> {
+fn find<'t>(tree: &'t mut Value, path: &[PathSegment]) -> Option<&'t mut Value> {
     path.iter().try_fold(tree, |tree, step| match step {
-        Step::Key(key) => tree.get_mut(key.as_str()),
-        Step::Index(index) => tree.get_mut(*index),
+        PathSegment::Key(key) => tree.get_mut(key.as_str()),
+        PathSegment::Index(index) => tree.get_mut(*index),
     })
 }
 
 /// Takes the other keys out of a map that serde does not know either, if it has just refused one and said which it
 /// knows. So a map of unknown keys takes one round.
-fn unknown_keys(map: &mut Value, refused: &Step, rule: &str) -> Vec<String> {
-    let (Value::Mapping(map), Step::Key(refused), Some(known)) = (map, refused, known_fields(rule)) else {
+fn unknown_keys(map: &mut Value, refused: &PathSegment, rule: &str) -> Vec<String> {
+    let (Value::Mapping(map), PathSegment::Key(refused), Some(known)) = (map, refused, known_fields(rule)) else {
         return Vec::new();
     };
     let is_known = |key: &Value| key.as_str().is_none_or(|key| key == refused || known.contains(&key));
@@ -246,11 +247,13 @@ fn unknown_keys(map: &mut Value, refused: &Step, rule: &str) -> Vec<String> {
 }
 
 /// Takes a part out of a map or list, or replaces it; says whether there was something.
-fn take_out(whole: &mut Value, part: &Step, replacement: Option<&Value>) -> bool {
+fn take_out(whole: &mut Value, part: &PathSegment, replacement: Option<&Value>) -> bool {
     match (whole, part, replacement) {
-        (Value::Mapping(map), Step::Key(key), Some(value)) => map.insert(key.as_str().into(), value.clone()).is_some(),
-        (Value::Mapping(map), Step::Key(key), None) => map.shift_remove(key.as_str()).is_some(),
-        (Value::Sequence(items), Step::Index(index), _) if *index < items.len() => {
+        (Value::Mapping(map), PathSegment::Key(key), Some(value)) => {
+            map.insert(key.as_str().into(), value.clone()).is_some()
+        }
+        (Value::Mapping(map), PathSegment::Key(key), None) => map.shift_remove(key.as_str()).is_some(),
+        (Value::Sequence(items), PathSegment::Index(index), _) if *index < items.len() => {
             items.remove(*index);
             true
         }

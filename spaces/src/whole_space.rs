@@ -1,6 +1,6 @@
 //! A region in the whole space: the conditions found in a narrower one, and the bounds of that narrower space.
 
-use crate::dimensions::{Dimension, Kind};
+use crate::dimensions::{Dimension, DimensionKind};
 use crate::features::Feature;
 use crate::region::{Condition, Region, Test};
 use crate::space::Space;
@@ -38,7 +38,9 @@ impl Space {
             // They follow from others; operations that are mixed have words of their own.
             (Dimension::Message | Dimension::MixedOpcodes, _) | (_, Feature::MemoryWritten) => return None,
             (Dimension::Opcode, _) if self.admits(Dimension::MixedOpcodes, true) => Test::In(mixes(words())),
-            _ if matches!(dimension.row().kind, Kind::Count | Kind::Size | Kind::Mtu) => Test::Range { min, max },
+            _ if matches!(dimension.row().kind, DimensionKind::Count | DimensionKind::Size | DimensionKind::Mtu) => {
+                Test::Range { min, max }
+            }
             _ => Test::In(words()),
         };
         (test != Test::Range { min: None, max: None }).then_some(test)

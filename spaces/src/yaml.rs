@@ -22,7 +22,7 @@ pub type WorkloadError = DocumentError;
 /// assert!(error.to_string().starts_with("w.yaml:2:8: flows: 0 entries; write 1 to 64\n"));
 /// ```
 pub fn workload_from_yaml(source_name: &str, text: &str) -> Result<Workload, WorkloadError> {
-    let (document, File { flows }) = read_tagged(source_name, text, Workload::FORMAT)?;
+    let (document, WorkloadFile { flows }) = read_tagged(source_name, text, Workload::FORMAT)?;
     let workload = Workload::new(flows);
     document.refuse_all(constraints::violations(&workload).map(|violation| (violation.path, violation.rule)))?;
     Ok(workload)
@@ -31,7 +31,7 @@ pub fn workload_from_yaml(source_name: &str, text: &str) -> Result<Workload, Wor
 /// What follows the tag.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct WorkloadFile {
     flows: Vec<Flow>,
 }
 

@@ -15,7 +15,7 @@ pub struct AgentArgs {
     #[command(subcommand)]
     pub command: Option<AgentCommand>,
     #[command(flatten)]
-    pub serve: ServeArgs,
+    pub serve: ServeAgentArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -30,7 +30,7 @@ pub enum AgentCommand {
 
 /// How to serve.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub struct ServeAgentArgs {
     /// Address to listen on; beyond this machine with certificates or --plain only
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7471")]
     pub listen: SocketAddr,

@@ -21,7 +21,7 @@ pub enum CalibrateCommand {
         kelpie calibrate plan --base F --workloads rows               (for `kelpie measure rows/02.yaml`)\n  \
         kelpie calibrate plan --base F --subsystem pair.yaml > table.csv   (measures them all)\n  \
         kelpie calibrate plan --base F --json | jq '.rows[0]'")]
-    Plan(PlanArgs),
+    Plan(PlanCalibrationArgs),
 }
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub struct FitArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct PlanArgs {
+pub struct PlanCalibrationArgs {
     /// Embedded model that the NIC is like, A to H
     #[arg(long, value_name = "M", default_value = "F")]
     pub base: String,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use kelpie_monitor::Symptom;
-use kelpie_reports::export::Format;
+use kelpie_reports::export::ExportFormat;
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_store::CampaignId;
 
@@ -72,7 +72,7 @@ pub enum CampaignCommand {
         Examples:\n  \
         kelpie campaign export --out tables\n  \
         kelpie campaign export 3 --format parquet --out tables")]
-    Export(ExportArgs),
+    Export(ExportCampaignArgs),
 }
 
 #[derive(Debug, Args)]
@@ -109,7 +109,7 @@ pub struct RmArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub struct ExportCampaignArgs {
     /// Campaign [default: the latest]
     #[arg(value_name = "ID", value_parser = parse_id)]
     pub id: Option<CampaignId>,
@@ -118,7 +118,7 @@ pub struct ExportArgs {
     pub out: PathBuf,
     /// How the tables are written
     #[arg(long, value_name = "NAME", default_value = "csv", value_parser = format())]
-    pub format: Format,
+    pub format: ExportFormat,
     #[command(flatten)]
     pub database: DatabaseArgs,
 }
@@ -166,7 +166,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub label: LabelArgs,
     #[command(flatten)]
-    pub limits: Limits,
+    pub limits: LimitArgs,
     #[command(flatten)]
     pub database: DatabaseArgs,
     #[command(flatten)]
@@ -198,7 +198,7 @@ pub struct GateArgs {
 
 /// When a campaign ends.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Limits {
+pub struct LimitArgs {
     /// Experiments in all [default: 1500, or no limit if --time is given]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub budget: Option<u64>,
@@ -216,7 +216,7 @@ pub struct ResumeArgs {
     #[arg(value_name = "ID", value_parser = parse_id)]
     pub id: Option<CampaignId>,
     #[command(flatten)]
-    pub limits: Limits,
+    pub limits: LimitArgs,
     #[command(flatten)]
     pub database: DatabaseArgs,
     #[command(flatten)]
@@ -279,9 +279,10 @@ fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-fn format() -> impl TypedValueParser<Value = Format> {
-    let named = |name: String| Format::ALL.into_iter().find(|format| format.name() == name).ok_or("no such format");
-    PossibleValuesParser::new(Format::ALL.map(Format::name)).try_map(named)
+fn format() -> impl TypedValueParser<Value = ExportFormat> {
+    let named =
+        |name: String| ExportFormat::ALL.into_iter().find(|format| format.name() == name).ok_or("no such format");
+    PossibleValuesParser::new(ExportFormat::ALL.map(ExportFormat::name)).try_map(named)
 }
 
 /// Longest name or note. Units: characters. Source: our choice, because lists show them.

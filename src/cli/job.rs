@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use kelpie_fabric::Fault;
+use kelpie_fabric::InjectedFault;
 use kelpie_spaces::units::Bytes;
 
 use crate::notify::NotifyArgs;
@@ -105,7 +105,7 @@ pub struct RunJobArgs {
     pub iterations: u32,
     /// What is wrong
     #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
-    pub fault: Vec<Fault>,
+    pub fault: Vec<InjectedFault>,
     /// From which iteration on [default: half of them]
     #[arg(long, value_name = "N")]
     pub from_iteration: Option<u32>,
@@ -163,8 +163,8 @@ pub struct WatchJobArgs {
     pub topology: Option<PathBuf>,
     #[command(flatten)]
     pub notify: NotifyArgs,
-    /// Say with each event how Slurm drains its hosts, and takes them back when the job is well again; names of hosts come
-    /// from the records, or from `host_names` of the topology
+    /// Say with each event how Slurm drains its hosts, and takes them back when the job is well again; names of hosts
+    /// come from the records, or from `host_names` of the topology
     #[arg(long, group = "scheduler")]
     pub slurm: bool,
     /// The same for Kubernetes: cordon, and the condition KelpieDegraded of the node

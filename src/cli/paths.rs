@@ -36,7 +36,7 @@ pub enum PathsCommand {
         kelpie paths serve catalog.yaml --listen 10.0.0.9:7480 --ca certs/ca.pem --identity certs/planner.pem\n  \
         kelpie agent --listen ... --steer /run/kelpie/steer --planner 10.0.0.9:7480 --planner-identity node-a.pem"
     )]
-    Serve(ServeArgs),
+    Serve(ServePathsArgs),
     /// Plan which path and which source port the QPs of connections take
     #[command(
         after_help = "REQUEST.yaml is paths/1: connections that come and go, parts that fail; docs/reference/cluster-files.md has \
@@ -46,7 +46,7 @@ pub enum PathsCommand {
         kelpie paths plan request.yaml --topology cluster.yaml\n  \
         kelpie paths plan request.yaml --topology cluster.yaml --leaving hashed --json"
     )]
-    Plan(PlanArgs),
+    Plan(PlanPathsArgs),
     /// Check dual-port NICs: speed, PCIe, errors and more of each port, pairing, balance, collision, loss, failover
     #[command(
         after_help = "With --subsystem, traffic runs between the hosts: WORKLOAD.yaml, or eight QPs from a to b.\n\
@@ -74,7 +74,7 @@ pub enum PathsCommand {
 }
 
 #[derive(Debug, Args)]
-pub struct PlanArgs {
+pub struct PlanPathsArgs {
     /// Steps to follow (paths/1), `-` for stdin
     #[arg(value_name = "REQUEST.yaml")]
     pub request: PathBuf,
@@ -151,7 +151,7 @@ pub struct SteerArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub struct ServePathsArgs {
     /// Catalogs, one a pair of hosts
     #[arg(value_name = "CATALOG.yaml", required = true)]
     pub catalogs: Vec<PathBuf>,
@@ -201,7 +201,7 @@ pub struct CompareArgs {
 pub struct AdviseArgs {
     /// For whom
     #[arg(long, value_enum)]
-    pub library: Library,
+    pub library: CommLibrary,
     /// How the bond chooses the port by which a QP leaves
     #[arg(long, value_enum)]
     pub mode: LagMode,
@@ -212,7 +212,7 @@ pub struct AdviseArgs {
 
 /// A communication library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Library {
+pub enum CommLibrary {
     /// NVIDIA's NCCL
     Nccl,
     /// UCX

@@ -18,7 +18,7 @@ pub enum RecipeCommand {
         kelpie recipe export anomaly:4 --out anomaly-4\n  \
         kelpie recipe export 3.2 --out r --doctor-a a.json --doctor-b b.json   (from `kelpie doctor DEVICE --json`)"
     )]
-    Export(ExportArgs),
+    Export(ExportRecipeArgs),
     /// Measure a recipe's workload and say whether the anomaly is reproduced
     #[command(after_help = "Exit status: 1 anomalous (reproduced, or another symptom than expected), 0 healthy (not \
         reproduced), 2 inconclusive or could not run.\n\nExamples:\n  \
@@ -36,7 +36,7 @@ pub enum RecipeCommand {
 }
 
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub struct ExportRecipeArgs {
     /// Which finding: CAMPAIGN.NUMBER or anomaly:N
     #[arg(value_name = "FINDING")]
     pub finding: FindingOrAnomaly,

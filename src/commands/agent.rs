@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use kelpie_agent::cert::{Authority, Purpose, Validity};
+use kelpie_agent::cert::{Authority, CertificatePurpose, Validity};
 use kelpie_agent::server::{AgentConfig, serve};
-use kelpie_agent::steering::{Door, PlannerAddress};
+use kelpie_agent::steering::{PlannerAddress, SteeringSocket};
 use kelpie_agent::{Limits, Security, TlsFiles};
 use kelpie_engine::verbs_host::VerbsHost;
 use kelpie_monitor::machine::Machine;
 use serde_json::json;
 
 use crate::args::Common;
-use crate::cli::agent::{AgentArgs, AgentCommand, CertArgs, ServeArgs};
+use crate::cli::agent::{AgentArgs, AgentCommand, CertArgs, ServeAgentArgs};
 use crate::exit;
 use crate::output::{note, print, print_json};
 
@@ -36,7 +36,7 @@ pub fn run(args: &AgentArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(exit::HEALTHY)
 }
 
-impl ServeArgs {
+impl ServeAgentArgs {
     fn security(&self) -> Security {
         match (&self.ca, &self.identity) {
             (Some(ca), Some(identity)) => Security::Tls(TlsFiles {
@@ -50,7 +50,7 @@ impl ServeArgs {
         }
     }
 
-    fn door(&self, name: &str) -> Option<Door> {
+    fn door(&self, name: &str) -> Option<SteeringSocket> {
         let security = match (&self.ca, &self.planner_identity) {
             (Some(ca), Some(identity)) => Security::Tls(TlsFiles {
                 ca: ca.clone(),
@@ -63,7 +63,7 @@ impl ServeArgs {
         };
         let planner = PlannerAddress { address: self.planner.clone()?, security, name: name.to_owned() };
         let (group, most_a_second) = (self.steer_group.clone(), self.steer_rate);
-        Some(Door { socket: self.steer.clone()?, group, most_a_second, planner, machine: Machine::live() })
+        Some(SteeringSocket { socket: self.steer.clone()?, group, most_a_second, planner, machine: Machine::live() })
     }
 
     fn limits(&self) -> Limits {
@@ -73,7 +73,7 @@ impl ServeArgs {
 }
 
 /// This machine; if it cannot drive a device, it reports to controllers what is missing.
-fn host(args: &ServeArgs) -> Box<dyn VerbsHost> {
+fn host(args: &ServeAgentArgs) -> Box<dyn VerbsHost> {
     let host = verbs_host(args).unwrap_or_else(|missing| {
         note(&format!("this agent cannot run traffic, and reports that to controllers: {missing}"));
         Box::new(kelpie_agent::AbsentHost::new(missing))
@@ -82,7 +82,7 @@ fn host(args: &ServeArgs) -> Box<dyn VerbsHost> {
 }
 
 #[cfg(feature = "verbs")]
-fn verbs_host(args: &ServeArgs) -> Result<Box<dyn VerbsHost>, String> {
+fn verbs_host(args: &ServeAgentArgs) -> Result<Box<dyn VerbsHost>, String> {
     match kelpie_verbs::LibibverbsHost::new(args.device.clone(), args.gid_index, args.limits().memory_bytes) {
         Ok(host) => Ok(Box::new(host)),
         Err(error) => Err(kelpie_engine::chain(&error)),
@@ -90,7 +90,7 @@ fn verbs_host(args: &ServeArgs) -> Result<Box<dyn VerbsHost>, String> {
 }
 
 #[cfg(not(feature = "verbs"))]
-fn verbs_host(_: &ServeArgs) -> Result<Box<dyn VerbsHost>, String> {
+fn verbs_host(_: &ServeAgentArgs) -> Result<Box<dyn VerbsHost>, String> {
     Err("this agent's build of kelpie drives no RDMA device: build it with `cargo build --release --features verbs` on \
          a machine with libibverbs-dev, librdmacm-dev and libclang-dev"
         .to_owned())
@@ -102,10 +102,13 @@ fn certificates(args: &CertArgs, common: Common) -> anyhow::Result<()> {
     let mut made = Vec::new();
     for agent in &args.agent {
         let names: Vec<String> = agent.split(',').map(str::to_owned).collect();
-        made.push(("agent", authority.issue(&names, Purpose::Agent, validity)?));
+        made.push(("agent", authority.issue(&names, CertificatePurpose::Agent, validity)?));
     }
     if let Some(name) = &args.controller {
-        made.push(("controller", authority.issue(std::slice::from_ref(name), Purpose::Controller, validity)?));
+        made.push((
+            "controller",
+            authority.issue(std::slice::from_ref(name), CertificatePurpose::Controller, validity)?,
+        ));
     }
     if common.json {
         let row = |(purpose, (identity, serial)): &(&str, (PathBuf, String))| json!({"for": purpose, "identity": identity, "serial": serial});

@@ -9,7 +9,7 @@ use anyhow::bail;
 use kelpie_bench::{self as bench, Archive, Job, Known, Points, Record, Score, Settings};
 use kelpie_calibration::generated_model;
 use kelpie_engine::Subsystem as _;
-use kelpie_examine::subsystem::{Kind, kind, load_simulated};
+use kelpie_examine::subsystem::{SubsystemKind, kind, load_simulated};
 use kelpie_search::{Algorithm, Config, SignalSet};
 use kelpie_sim::SimSubsystem;
 
@@ -18,7 +18,7 @@ use crate::cli::bench::SearchArgs;
 use crate::exit;
 use crate::inputs;
 use crate::output::{note, plural, print, print_json};
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::stop;
 
 /// An algorithm with its signals on a subsystem.
@@ -56,8 +56,10 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
     let stop = stop::on_signals("stopping; interrupt again to stop now")?;
     note(&format!("{} of {}", plural(jobs.len() as u64, "campaign"), plural(args.budget, "experiment")));
     let count = args.known.max(args.quality).unwrap_or(0);
-    let progress =
-        Progress::of_campaigns(jobs.len() as u64, args.budget * jobs.len() as u64 + count * subsystems.len() as u64);
+    let progress = ProgressDisplay::of_campaigns(
+        jobs.len() as u64,
+        args.budget * jobs.len() as u64 + count * subsystems.len() as u64,
+    );
     let points = bench::points(&space, &subsystems, count, &archive, &stop, &|| progress.step())?;
     let records = bench::run(&space, &jobs, &archive, &stop, &|| progress.step());
     progress.close();
@@ -65,7 +67,7 @@ pub fn run(args: &SearchArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut is_judged = true;
     if let Some((points, count)) = points.as_ref().zip(args.quality) {
         let findings: usize = records.iter().flatten().map(|record| record.stored.len()).sum();
-        let progress = Progress::of_campaigns(jobs.len() as u64, findings as u64 * bench::INSIDE);
+        let progress = ProgressDisplay::of_campaigns(jobs.len() as u64, findings as u64 * bench::INSIDE);
         let judged = bench::judge(&space, &jobs, &mut records, &bench::first(points, count), &archive, &stop, &|| {
             progress.step();
         });
@@ -148,7 +150,9 @@ impl Contestant<'_> {
 
 fn simulated(name: &str) -> anyhow::Result<SimSubsystem> {
     match kind(name)? {
-        Kind::Simulated(model) => load_simulated(model),
-        Kind::Pair(_) => bail!("`{name}` is real; only a simulated subsystem says what limits it, so name a sim:..."),
+        SubsystemKind::Simulated(model) => load_simulated(model),
+        SubsystemKind::Pair(_) => {
+            bail!("`{name}` is real; only a simulated subsystem says what limits it, so name a sim:...")
+        }
     }
 }

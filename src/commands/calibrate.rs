@@ -10,9 +10,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use kelpie_calibration::fit::{self, Fit, MOST_EXPERIMENTS, NOISE, Settings};
+use kelpie_calibration::fit::{self, Fit, FitSettings, MOST_EXPERIMENTS, NOISE};
 use kelpie_calibration::parameters::{Based, named};
-use kelpie_calibration::table::Table;
+use kelpie_calibration::table::MeasuredTable;
 use kelpie_calibration::{model_file, table};
 use kelpie_examine::files::open;
 use kelpie_examine::subsystem::contradictions;
@@ -23,7 +23,7 @@ use crate::args::Common;
 use crate::cli::calibrate::{CalibrateArgs, CalibrateCommand, FitArgs};
 use crate::exit;
 use crate::output::{note, plural};
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::stop;
 
 /// Error of held-back rows from which on a model does not predict, relative. Source: our choice, what a calibration is
@@ -45,7 +45,7 @@ fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
     if args.out.exists() && !args.force {
         bail!("{} exists; --force replaces it", args.out.display());
     }
-    let Table { rows, unmeasured } = read_table(&args.table)?;
+    let MeasuredTable { rows, unmeasured } = read_table(&args.table)?;
     if !unmeasured.is_empty() {
         let lines: Vec<String> = unmeasured.iter().map(u64::to_string).collect();
         note(&format!(
@@ -55,9 +55,9 @@ fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
         ));
     }
     let settings =
-        Settings { parameters, seed: common.seed_or_default(), noise: NOISE, most_experiments: MOST_EXPERIMENTS };
+        FitSettings { parameters, seed: common.seed_or_default(), noise: NOISE, most_experiments: MOST_EXPERIMENTS };
     let stop = stop::on_signals("stopping with what fits best so far; interrupt again to stop now")?;
-    let progress = Progress::of_experiments();
+    let progress = ProgressDisplay::of_experiments();
     let fit = fit::fit(&base, &rows, &settings, &stop, &mut |experiments| progress.reached(experiments));
     progress.close();
     let fit = fit?;
@@ -76,7 +76,7 @@ fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn read_table(path: &Path) -> anyhow::Result<Table> {
+fn read_table(path: &Path) -> anyhow::Result<MeasuredTable> {
     let name = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
     let reader: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
@@ -87,7 +87,7 @@ fn read_table(path: &Path) -> anyhow::Result<Table> {
 }
 
 /// Writes the model in one step, so that nobody sees half of it.
-fn write_model(args: &FitArgs, base: &SimSubsystem, fit: &Fit, settings: &Settings) -> anyhow::Result<()> {
+fn write_model(args: &FitArgs, base: &SimSubsystem, fit: &Fit, settings: &FitSettings) -> anyhow::Result<()> {
     let based: Vec<Based> = settings.parameters.iter().map(|parameter| Based::over(*parameter, base)).collect();
     let name = args.out.file_stem().map_or_else(|| "calibrated".into(), |stem| stem.to_string_lossy());
     let table = args.table.file_name().map_or_else(|| "stdin".into(), |name| name.to_string_lossy());

@@ -4,16 +4,16 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use kelpie_campaign::document::{self, Read, Wanted};
+use kelpie_campaign::document::{self, CampaignContents, Wanted};
 use kelpie_campaign::text as findings_text;
-use kelpie_campaign::{End, Limits, Parts};
+use kelpie_campaign::{CampaignLimits, CampaignParts, StopReason};
 use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::Bounds;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::gate::{Gate, Ruling};
 use kelpie_reports::identity;
-use kelpie_reports::known::known_regions;
 use kelpie_reports::recipe::IMPORT;
+use kelpie_reports::subsystem_history::known_regions;
 use kelpie_reports::times;
 use kelpie_search::Config;
 use kelpie_spaces::Space;
@@ -30,7 +30,7 @@ use crate::exit;
 use crate::gate;
 use crate::inputs;
 use crate::output::{Table, note, plural, print, print_json, print_prose};
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::stop;
 
 /// Begins a campaign.
@@ -40,8 +40,8 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut opened = args.subsystem.open()?;
     let seed = common.seed_or_default();
     let budget = match args.limits {
-        cli::Limits { budget: None, time: None, .. } => Some(DEFAULT_BUDGET),
-        cli::Limits { budget, .. } => budget,
+        cli::LimitArgs { budget: None, time: None, .. } => Some(DEFAULT_BUDGET),
+        cli::LimitArgs { budget, .. } => budget,
     };
     let bounds = opened.subsystem().bounds();
     let database = args.database.database()?;
@@ -80,7 +80,12 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         campaign_run.known_in_words(),
         database
     ));
-    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate.gate.then_some(gate) })
+    campaign_run.run(
+        lock,
+        &mut store,
+        &mut opened,
+        &EndDisplay { json: common.json, gate: args.gate.gate.then_some(gate) },
+    )
 }
 
 /// Goes on with a campaign.
@@ -122,10 +127,15 @@ pub fn resume(args: &ResumeArgs, common: Common) -> anyhow::Result<ExitCode> {
         campaign_run.end_in_words(),
         database
     ));
-    campaign_run.run(lock, &mut store, &mut opened, &Shown { json: common.json, gate: args.gate.gate.then_some(gate) })
+    campaign_run.run(
+        lock,
+        &mut store,
+        &mut opened,
+        &EndDisplay { json: common.json, gate: args.gate.gate.then_some(gate) },
+    )
 }
 
-fn budget_to_resume(campaign: &Campaign, limits: cli::Limits) -> anyhow::Result<Option<u64>> {
+fn budget_to_resume(campaign: &Campaign, limits: cli::LimitArgs) -> anyhow::Result<Option<u64>> {
     let (id, done) = (campaign.id, campaign.experiments);
     match (limits.budget, campaign.definition.budget) {
         (Some(budget), _) if budget < done => {
@@ -149,7 +159,7 @@ fn ruling(gate: &Gate, store: &mut Store, campaign: &Campaign) -> anyhow::Result
 }
 
 /// How a campaign's end is shown.
-struct Shown {
+struct EndDisplay {
     json: bool,
     /// If somebody asked for it.
     gate: Option<Gate>,
@@ -162,7 +172,7 @@ struct CampaignRun {
     config: Config,
     bounds: Bounds,
     budget: Option<u64>,
-    limits: cli::Limits,
+    limits: cli::LimitArgs,
 }
 
 impl CampaignRun {
@@ -184,15 +194,16 @@ impl CampaignRun {
         lock: CampaignLock,
         store: &mut Store,
         opened: &mut OpenedSubsystem,
-        shown: &Shown,
+        shown: &EndDisplay,
     ) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
         let stored = store.campaign(self.id)?.experiments;
         let stop = stop::on_signals("stopping after this experiment; interrupt again to stop now")?;
         let deadline = self.limits.time.map(|time| start + time);
-        let mut progress = Progress::of_campaign(self.budget, deadline);
-        let limits = Limits { budget: self.budget, deadline, host_patience: self.limits.host_patience, stop: &stop };
-        let parts = Parts {
+        let mut progress = ProgressDisplay::of_campaign(self.budget, deadline);
+        let limits =
+            CampaignLimits { budget: self.budget, deadline, host_patience: self.limits.host_patience, stop: &stop };
+        let parts = CampaignParts {
             store: &mut *store,
             subsystem: opened.subsystem(),
             bounds: self.bounds,
@@ -202,11 +213,11 @@ impl CampaignRun {
         let end = kelpie_campaign::run(self.id, &self.space, &self.config, parts);
         progress.close();
         drop(lock);
-        if let End::Failed(error) = end {
+        if let StopReason::Failed(error) = end {
             let command = self.command_to_go_on(store, false, start);
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
         }
-        let was_interrupted = matches!(end, End::Interrupted);
+        let was_interrupted = matches!(end, StopReason::Interrupted);
         let campaign = store.campaign(self.id)?;
         let ruling = match &shown.gate {
             Some(gate) => Some(ruling(gate, store, &self.as_asked(campaign.clone(), &end))?),
@@ -219,17 +230,17 @@ impl CampaignRun {
             print_prose(&findings_text::campaign(store, self.id, Wanted::default(), &database)?)?;
         }
         note(&format!("database {}", store.database()));
-        let is_finished = matches!(end, End::Finished);
+        let is_finished = matches!(end, StopReason::Finished);
         let is_no_further = stored > 0 && campaign.experiments == stored;
         // Who repeats it without an eye on it has to learn that it stands still.
-        let is_standing_still = matches!(end, End::Time) && is_no_further;
+        let is_standing_still = matches!(end, StopReason::Time) && is_no_further;
         if !is_finished {
             let why = match end {
-                End::Time if is_no_further => "the time was over before a new experiment; give it more",
-                End::Time => "the time is over",
+                StopReason::Time if is_no_further => "the time was over before a new experiment; give it more",
+                StopReason::Time => "the time is over",
                 _ => "stopped",
             };
-            let is_time_over = matches!(end, End::Time);
+            let is_time_over = matches!(end, StopReason::Time);
             note(&format!("{why}; go on with `{}`", self.command_to_go_on(store, is_time_over, start)));
         }
         Ok(match ruling {
@@ -243,8 +254,8 @@ impl CampaignRun {
     }
 
     /// A campaign as far as this process was to bring it: one that is finished may be so with an earlier budget.
-    fn as_asked(&self, mut campaign: Campaign, end: &End) -> Campaign {
-        if matches!(end, End::Interrupted) || (matches!(end, End::Time) && self.budget.is_some()) {
+    fn as_asked(&self, mut campaign: Campaign, end: &StopReason) -> Campaign {
+        if matches!(end, StopReason::Interrupted) || (matches!(end, StopReason::Time) && self.budget.is_some()) {
             campaign.state = CampaignState::Stopped;
             campaign.definition.budget = self.budget;
         }
@@ -296,7 +307,7 @@ pub fn show(args: &ShowArgs, common: Common) -> anyhow::Result<ExitCode> {
 
 fn show_finding(store: &mut Store, id: CampaignId, number: u64, common: Common) -> anyhow::Result<ExitCode> {
     if common.json {
-        let read = Read::of(store, id)?;
+        let read = CampaignContents::of(store, id)?;
         let mut limiter = read.limiter()?;
         print_json(&read.document(read.weighed(number)?, &read.explained(), &mut limiter))?;
     } else {

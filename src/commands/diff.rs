@@ -7,10 +7,10 @@ use kelpie_engine::MeasureError;
 use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::{Check, Severity, measure_judged};
 use kelpie_reports::brief;
-use kelpie_reports::compare::{Compared, Fate, Repeated, Side, compare};
+use kelpie_reports::compare::{CampaignSide, Compared, Fate, Repeated, compare};
 use kelpie_reports::explained::{self, Weighed};
 use kelpie_reports::identity::{self, Difference};
-use kelpie_reports::site::{self, ComparedRow, Comparison, File};
+use kelpie_reports::site::{self, CampaignComparison, ComparedRow, SiteFile};
 use kelpie_spaces::Condition;
 use kelpie_store::{Anomaly, Campaign, CampaignId, Database, FindingRecord, Store};
 use serde::Serialize;
@@ -22,7 +22,7 @@ use crate::exit;
 use crate::output::{Table, note, plural, print, print_json, width};
 
 /// One of the two campaigns, and its subsystem if that can be measured.
-struct Measured {
+struct ComparedCampaign {
     campaign: Campaign,
     findings: Vec<FindingRecord>,
     anomalies: Vec<Anomaly>,
@@ -32,13 +32,13 @@ struct Measured {
 
 /// What became of a finding, and how bad it is where it was found.
 #[derive(Serialize)]
-struct Row {
+struct DiffRow {
     #[serde(flatten)]
     compared: Compared,
     severity: Option<Severity>,
 }
 
-impl Measured {
+impl ComparedCampaign {
     fn read(database: &Database, id: CampaignId, measure: bool) -> anyhow::Result<Self> {
         let mut store = Store::open_to_read(database)?;
         let campaign = store.campaign(id)?;
@@ -96,22 +96,23 @@ pub fn run(args: &DiffArgs, common: Common) -> anyhow::Result<ExitCode> {
         site::check_target(out, args.force)?;
     }
     let database = args.database.database()?;
-    let mut a = Measured::read(&database, args.a, !args.no_measure)?;
-    let mut b = Measured::read(args.against.as_ref().unwrap_or(&database), args.b, !args.no_measure)?;
+    let mut a = ComparedCampaign::read(&database, args.a, !args.no_measure)?;
+    let mut b = ComparedCampaign::read(args.against.as_ref().unwrap_or(&database), args.b, !args.no_measure)?;
     let (older, newer) = (a.findings.clone(), b.findings.clone());
     let repeat = |side, finding: &FindingRecord| {
         Ok::<_, anyhow::Error>(match side {
-            Side::A => a.repeat(finding),
-            Side::B => b.repeat(finding),
+            CampaignSide::A => a.repeat(finding),
+            CampaignSide::B => b.repeat(finding),
         })
     };
     let all = compare(&older, &newer, repeat)?;
     let severity = |compared: &Compared| match compared.side {
-        Side::A => a.severity(compared.finding),
-        Side::B => b.severity(compared.finding),
+        CampaignSide::A => a.severity(compared.finding),
+        CampaignSide::B => b.severity(compared.finding),
     };
-    let mut all: Vec<Row> = all.into_iter().map(|compared| Row { severity: severity(&compared), compared }).collect();
-    let worst_first = |one: &Row, other: &Row| {
+    let mut all: Vec<DiffRow> =
+        all.into_iter().map(|compared| DiffRow { severity: severity(&compared), compared }).collect();
+    let worst_first = |one: &DiffRow, other: &DiffRow| {
         one.compared.fate.cmp(&other.compared.fate).then(Severity::worst_first(one.severity, other.severity))
     };
     all.sort_by(worst_first);
@@ -124,14 +125,14 @@ pub fn run(args: &DiffArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(if is_settled { exit::HEALTHY } else { exit::anomalous() })
 }
 
-fn count(all: &[Row], fate: Fate) -> u64 {
+fn count(all: &[DiffRow], fate: Fate) -> u64 {
     all.iter().filter(|row| row.compared.fate == fate).count() as u64
 }
 
 const FATES: [Fate; 5] = [Fate::New, Fate::Changed, Fate::Remains, Fate::Fixed, Fate::Doubtful];
 
-fn document([a, b]: [&Measured; 2], all: &[Row]) -> Value {
-    let campaign = |side: &Measured| {
+fn document([a, b]: [&ComparedCampaign; 2], all: &[DiffRow]) -> Value {
+    let campaign = |side: &ComparedCampaign| {
         let definition = &side.campaign.definition;
         json!({
             "campaign": side.campaign.id, "subsystem": definition.subsystem, "space": definition.space,
@@ -146,8 +147,8 @@ fn document([a, b]: [&Measured; 2], all: &[Row]) -> Value {
 }
 
 /// In what the two subsystems differ.
-fn differences(a: &Measured, b: &Measured) -> Vec<Difference> {
-    let source = |side: &Measured| side.campaign.definition.subsystem_source.clone();
+fn differences(a: &ComparedCampaign, b: &ComparedCampaign) -> Vec<Difference> {
+    let source = |side: &ComparedCampaign| side.campaign.definition.subsystem_source.clone();
     let mut found = identity::of_sources(&source(a), &source(b));
     found.extend(identity::of_checks(&a.checks, &b.checks));
     found
@@ -171,7 +172,7 @@ fn difference_lines(found: &[Difference]) -> String {
     format!("{}{more}\n", table.render_within("", width()))
 }
 
-fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
+fn text([a, b]: [&ComparedCampaign; 2], all: &[DiffRow]) -> String {
     let mut text = String::new();
     for (name, side) in [("older", a), ("newer", b)] {
         let (campaign, definition) = (&side.campaign, &side.campaign.definition);
@@ -198,18 +199,18 @@ fn text([a, b]: [&Measured; 2], all: &[Row]) -> String {
     text + &table.render_within("", width())
 }
 
-fn counts(all: &[Row]) -> String {
+fn counts(all: &[DiffRow]) -> String {
     FATES.iter().map(|fate| format!("{} {fate}", count(all, *fate))).collect::<Vec<_>>().join(", ")
 }
 
 /// The findings in words.
-fn rows([a, b]: [&Measured; 2], all: &[Row]) -> Vec<ComparedRow> {
-    let row = |Row { compared, severity }: &Row| {
+fn rows([a, b]: [&ComparedCampaign; 2], all: &[DiffRow]) -> Vec<ComparedRow> {
+    let row = |DiffRow { compared, severity }: &DiffRow| {
         let (own, other) = match compared.side {
-            Side::A => (a, b),
-            Side::B => (b, a),
+            CampaignSide::A => (a, b),
+            CampaignSide::B => (b, a),
         };
-        let name = |side: &Measured, number: u64| format!("{}.{number}", side.campaign.id);
+        let name = |side: &ComparedCampaign, number: u64| format!("{}.{number}", side.campaign.id);
         let finding = own.finding(compared.finding)?;
         let counterpart = compared.counterpart.map(|number| format!(" ({})", name(other, number))).unwrap_or_default();
         Some(ComparedRow {
@@ -224,8 +225,8 @@ fn rows([a, b]: [&Measured; 2], all: &[Row]) -> Vec<ComparedRow> {
 }
 
 /// The same as a page.
-fn page([a, b]: [&Measured; 2], all: &[Row]) -> File {
-    let comparison = Comparison {
+fn page([a, b]: [&ComparedCampaign; 2], all: &[DiffRow]) -> SiteFile {
+    let comparison = CampaignComparison {
         campaigns: [&a.campaign, &b.campaign],
         differences: &differences(a, b),
         counts: counts(all),

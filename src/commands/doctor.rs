@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use console::{Style, Term, style};
 use kelpie_examine::files::read_file;
-use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::check::{Check, CheckState};
 use kelpie_monitor::doctor::{Earlier, Examination, compare, examine_since};
 use kelpie_monitor::machine::Machine;
 use kelpie_spaces::from_json;
@@ -20,8 +20,8 @@ use crate::output::{plural, print, print_json};
 
 /// The document of `--json`: an examination with its worst state, and the comparison.
 #[derive(Serialize)]
-struct Report<'a> {
-    state: State,
+struct DoctorReport<'a> {
+    state: CheckState,
     #[serde(flatten)]
     seen: &'a Examination,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,15 +59,15 @@ pub fn run(args: &DoctorArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let pair = other.as_ref().map(|other| compare(&seen, other));
     let all = seen.checks.iter().chain(pair.iter().flatten());
-    let state = all.map(|check| check.state).max().unwrap_or(State::Unknown);
+    let state = all.map(|check| check.state).max().unwrap_or(CheckState::Unknown);
     if common.json {
-        print_json(&Report { state, seen: &seen, pair: pair.as_deref() })?;
+        print_json(&DoctorReport { state, seen: &seen, pair: pair.as_deref() })?;
     } else {
         let terminal = Term::stdout();
         let width = terminal.is_term().then(|| usize::from(terminal.size().1));
         print(&text(&seen, pair.as_deref().unwrap_or_default(), common.verbose > 0, width))?;
     }
-    Ok(if state == State::Fail { exit::anomalous() } else { exit::HEALTHY })
+    Ok(if state == CheckState::Fail { exit::anomalous() } else { exit::HEALTHY })
 }
 
 /// A pair is one port on each host.
@@ -98,11 +98,11 @@ fn text(seen: &Examination, pair: &[Check], verbose: bool, width: Option<usize>)
         show(&mut text, check, verbose, width);
     }
     let count = |state| checks.iter().filter(|check| check.state == state).count() as u64;
-    let failed = style(format!("{} fail", count(State::Fail)));
-    let failed = if count(State::Fail) > 0 { failed.red().bold() } else { failed };
+    let failed = style(format!("{} fail", count(CheckState::Fail)));
+    let failed = if count(CheckState::Fail) > 0 { failed.red().bold() } else { failed };
     let (warnings, passed, unknown) =
-        (plural(count(State::Warn), "warning"), count(State::Pass), count(State::Unknown));
-    let absent = match count(State::NotApplicable) {
+        (plural(count(CheckState::Warn), "warning"), count(CheckState::Pass), count(CheckState::Unknown));
+    let absent = match count(CheckState::NotApplicable) {
         0 => String::new(),
         absent => format!(", {absent} not applicable"),
     };
@@ -112,16 +112,16 @@ fn text(seen: &Examination, pair: &[Check], verbose: bool, width: Option<usize>)
 
 fn show(text: &mut String, check: &Check, verbose: bool, width: Option<usize>) {
     let (word, look) = match check.state {
-        State::NotApplicable => ("n/a", Style::new().dim()),
-        State::Pass => ("pass", Style::new().green()),
-        State::Unknown => ("?", Style::new().cyan()),
-        State::Warn => ("warn", Style::new().yellow().bold()),
-        State::Fail => ("fail", Style::new().red().bold()),
+        CheckState::NotApplicable => ("n/a", Style::new().dim()),
+        CheckState::Pass => ("pass", Style::new().green()),
+        CheckState::Unknown => ("?", Style::new().cyan()),
+        CheckState::Warn => ("warn", Style::new().yellow().bold()),
+        CheckState::Fail => ("fail", Style::new().red().bold()),
     };
     // Padded before it is coloured: what colours is no part of the width.
     let start = format!("  {}  {:<18}  ", look.apply_to(format!("{word:<4}")), check.name);
     lines(text, &start, INDENT, &check.summary, width, &Style::new());
-    if matches!(check.state, State::Pass | State::NotApplicable) && !verbose {
+    if matches!(check.state, CheckState::Pass | CheckState::NotApplicable) && !verbose {
         return;
     }
     let inset = " ".repeat(INDENT);

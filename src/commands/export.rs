@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::campaigns;
-use crate::cli::ExportArgs;
+use crate::cli::ExportCampaignArgs;
 use crate::exit;
 use crate::output::{plural, print, print_json};
 
 /// Writes the tables.
-pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ExportCampaignArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&args.database.database()?)?;
     let id = campaigns::chosen(&mut store, args.id)?;
     let exported = export::write(&mut store, id, args.format, &args.out)

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kelpie_collectives::Jobs;
 use kelpie_examine::files::read_file;
-use kelpie_fabric::{Problem, Run, Solver};
+use kelpie_fabric::{RateProblem, Solver, TimelineRun};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::from_json;
 use serde_json::json;
@@ -31,7 +31,7 @@ pub fn run(command: &FabricCommand, common: Common) -> anyhow::Result<ExitCode> 
 fn solve(path: &Path, common: Common) -> anyhow::Result<()> {
     let bytes = read_file(path)?;
     let name = || path.display().to_string();
-    let problem: Problem = from_json(&name(), &bytes)?;
+    let problem: RateProblem = from_json(&name(), &bytes)?;
     let answer = problem.solve().with_context(name)?;
     if common.json {
         return print_json(&answer);
@@ -53,7 +53,7 @@ fn rates(topology: &Path, jobs: &Path, args: &RatesArgs, common: Common) -> anyh
     };
     let seed = common.seed_or_default();
     let random = kelpie_fabric::unsteered(&jobs.connections(&cluster), seed);
-    let run = Run::of(&cluster, &jobs, solver, |working, connections| match args.routing {
+    let run = TimelineRun::of(&cluster, &jobs, solver, |working, connections| match args.routing {
         Routing::Ecmp => random.clone(),
         Routing::Planned => kelpie_fabric::planned(&cluster, working, connections),
     });

@@ -11,7 +11,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::discover::{discover, fill_in};
-use kelpie_diagnosis::host::{Diagnosis, Intermittent, Question, Reference, State, Verdict, diagnose as judge};
+use kelpie_diagnosis::host::{
+    HostDiagnosis, HostQuestion, HostVerdict, Intermittent, PathState, Reference, diagnose as judge,
+};
 use kelpie_diagnosis::import::{import, to_nccl};
 use kelpie_examine::files::read_file;
 use kelpie_monitor::check::Check;
@@ -71,7 +73,7 @@ pub fn diagnose(args: &DiagnoseArgs, common: Common) -> anyhow::Result<ExitCode>
     let matrices: Vec<Matrix> = args.matrices.iter().map(|path| read_matrix(path)).collect::<anyhow::Result<_>>()?;
     let baseline = args.baseline.as_deref().map(read_matrix).transpose()?;
     let (matrix, repeats) = matrices.split_first().context("name a matrix")?;
-    let question = Question { host: &host, matrix, repeats, baseline: baseline.as_ref(), busy: args.busy };
+    let question = HostQuestion { host: &host, matrix, repeats, baseline: baseline.as_ref(), busy: args.busy };
     let mut found =
         judge(question).with_context(|| format!("{} on {}", args.matrices[0].display(), args.topology.display()))?;
     let machine = args.root.as_ref().map(Machine::recorded).or_else(|| args.live.then(Machine::live));
@@ -80,9 +82,9 @@ pub fn diagnose(args: &DiagnoseArgs, common: Common) -> anyhow::Result<ExitCode>
     }
     if common.json { print_json(&found) } else { print(&text(&found)) }?;
     Ok(match found.verdict {
-        Verdict::Healthy => exit::HEALTHY,
-        Verdict::Abnormal => exit::anomalous(),
-        Verdict::Undecided => exit::failed(),
+        HostVerdict::Healthy => exit::HEALTHY,
+        HostVerdict::Abnormal => exit::anomalous(),
+        HostVerdict::Undecided => exit::failed(),
     })
 }
 
@@ -91,19 +93,19 @@ fn read_matrix(path: &Path) -> anyhow::Result<Matrix> {
     Ok(Matrix::from_bytes(&name, &read_file(path)?)?)
 }
 
-fn text(found: &Diagnosis) -> String {
+fn text(found: &HostDiagnosis) -> String {
     let mut text = String::new();
     let count = |state| found.paths.values().flat_map(|row| row.values()).filter(|known| **known == state).count();
     let all = found.paths.values().flat_map(|row| row.values()).count();
     let verdict = match found.verdict {
-        Verdict::Healthy => "healthy",
-        Verdict::Abnormal => "abnormal",
-        Verdict::Undecided => "undecided",
+        HostVerdict::Healthy => "healthy",
+        HostVerdict::Abnormal => "abnormal",
+        HostVerdict::Undecided => "undecided",
     };
     let _ = writeln!(
         text,
         "{verdict}: {} of {all} paths abnormal (noise {})",
-        count(State::Abnormal),
+        count(PathState::Abnormal),
         percent(found.noise)
     );
     for setting in &found.misconfiguration {

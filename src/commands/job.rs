@@ -14,7 +14,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kelpie_diagnosis::job::{Baseline, Diagnosis, Jobs, Placement, Question, Verdict, diagnose as judge, placement};
+use kelpie_diagnosis::job::{
+    Baseline, JobDiagnosis, JobQuestion, JobVerdict, Jobs, Placement, diagnose as judge, placement,
+};
 use kelpie_examine::files::read_file;
 use serde::Serialize;
 
@@ -34,25 +36,25 @@ pub fn diagnose(args: &JobArgs, common: Common) -> anyhow::Result<ExitCode> {
     let Jobs { mut jobs, notes } = files::read(&args.files)?;
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let cluster = args.topology.as_deref().map(read_cluster).transpose()?;
-    let mut answers: Vec<Answer> = Vec::new();
+    let mut answers: Vec<JobReport> = Vec::new();
     for job in &mut jobs {
         if let Some(cluster) = cluster.as_ref().filter(|_| job.hosts.is_empty()) {
             job.place_on(cluster);
         }
-        let mut found = judge(Question { now: args.now, ..Question::at_the_end(job) });
+        let mut found = judge(JobQuestion { now: args.now, ..JobQuestion::at_the_end(job) });
         found.evidence.notes.extend(notes.iter().cloned());
         if let Some(slower) = baseline.as_ref().and_then(|baseline| baseline.compare(job)) {
             slower.add_to(&mut found);
         }
         let placement = cluster.as_ref().map(|cluster| placement(&found, job, cluster));
-        answers.push(Answer { found, placement });
+        answers.push(JobReport { found, placement });
     }
     answers.sort_by(|one, other| other.found.severity().total_cmp(&one.found.severity()));
     let mut answers = answers.into_iter();
     let worst = answers.next().context("a file that is read has a job")?;
     let status = status(worst.found.verdict);
-    let (sick, well): (Vec<Answer>, Vec<Answer>) =
-        answers.partition(|answer| matches!(answer.found.verdict, Verdict::Hang | Verdict::Mismatch | Verdict::Slow));
+    let (sick, well): (Vec<JobReport>, Vec<JobReport>) = answers
+        .partition(|answer| matches!(answer.found.verdict, JobVerdict::Hang | JobVerdict::Mismatch | JobVerdict::Slow));
     if common.json {
         print_json(&Answers { worst, others: sick })?;
     } else {
@@ -88,24 +90,24 @@ const MOST_COMMUNICATORS: usize = 8;
 #[derive(Serialize)]
 struct Answers {
     #[serde(flatten)]
-    worst: Answer,
+    worst: JobReport,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    others: Vec<Answer>,
+    others: Vec<JobReport>,
 }
 
 /// The answer on a communicator.
 #[derive(Serialize)]
-struct Answer {
+struct JobReport {
     #[serde(flatten)]
-    found: Diagnosis,
+    found: JobDiagnosis,
     #[serde(skip_serializing_if = "Option::is_none")]
     placement: Option<Placement>,
 }
 
-fn status(verdict: Verdict) -> ExitCode {
+fn status(verdict: JobVerdict) -> ExitCode {
     match verdict {
-        Verdict::Healthy => exit::HEALTHY,
-        Verdict::Slow | Verdict::Hang | Verdict::Mismatch => exit::anomalous(),
-        Verdict::Undecided => exit::failed(),
+        JobVerdict::Healthy => exit::HEALTHY,
+        JobVerdict::Slow | JobVerdict::Hang | JobVerdict::Mismatch => exit::anomalous(),
+        JobVerdict::Undecided => exit::failed(),
     }
 }

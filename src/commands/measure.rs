@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kelpie_monitor::{
-    Attained, Bounds, Confidence, DirectionRates, Inconclusive, Judged, Latency, Limit, PauseRatios, PerHost, Sample,
-    Symptom, Verdict, counters, held_against, measure_judged,
+    Attained, Bounds, Confidence, DirectionRates, Inconclusive, JudgedMeasurement, Latency, Limit, PauseRatios,
+    PerHost, Sample, Symptom, Verdict, counters, held_against, measure_judged,
 };
 use kelpie_sim::{Relief, Reliefs, SimSubsystem};
 use kelpie_spaces::{Host, Workload};
@@ -21,17 +21,17 @@ use crate::output::{Table, note, percent, plural, print, print_json, si, time};
 
 /// The document of `--json`.
 #[derive(Serialize)]
-struct Report<'a> {
+struct MeasureReport<'a> {
     verdict: Verdict,
     symptoms: &'a [Symptom],
     /// Only if the verdict is `inconclusive`.
     #[serde(skip_serializing_if = "Option::is_none")]
     inconclusive: Option<&'a Inconclusive>,
-    directions: Vec<Direction>,
+    directions: Vec<DirectionReport>,
     /// `null` if the subsystem has no such counter.
     pause_ratio: Option<PerHost<PauseRatios>>,
     counters: PerHost<BTreeMap<String, f64>>,
-    bounds: Limits,
+    bounds: BoundsReport,
     /// Only on hosts that are not steady: what simple traffic reached meanwhile, as a share of the bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     capacity: Option<f64>,
@@ -47,19 +47,19 @@ struct Report<'a> {
     hardware_events: &'a [String],
     /// Only with `--explain`.
     #[serde(flatten)]
-    explained: Option<Explained>,
+    explained: Option<SimulatorReport>,
 }
 
 /// What a simulated subsystem knows of itself.
 #[derive(Serialize)]
-struct Explained {
+struct SimulatorReport {
     /// The part that most work waits for, and whose traffic.
     limiting: String,
     /// What relieving each part brings.
     relief: Reliefs,
 }
 
-impl Explained {
+impl SimulatorReport {
     fn new(subsystem: &SimSubsystem, workload: &Workload) -> anyhow::Result<Self> {
         let relief = subsystem.relieve(workload).context("--explain")?;
         Ok(Self { limiting: subsystem.limiting().to_owned(), relief })
@@ -83,7 +83,7 @@ impl Explained {
 }
 
 #[derive(Serialize)]
-struct Direction {
+struct DirectionReport {
     from: Host,
     to: Host,
     goodput_bps: f64,
@@ -108,12 +108,12 @@ struct Nearest {
 }
 
 #[derive(Serialize)]
-struct Limits {
+struct BoundsReport {
     max_bps: f64,
     max_pps: f64,
 }
 
-impl Direction {
+impl DirectionReport {
     fn new(rates: &DirectionRates, attained: Option<Attained>, latency_ns: Option<Latency>) -> Self {
         let nearest =
             |Attained { share, limit, of }: Attained| Nearest { bound: limit, from: of.from, to: of.to, share };
@@ -130,7 +130,7 @@ impl Direction {
 }
 
 impl Nearest {
-    fn in_words(&self, way: &Direction) -> String {
+    fn in_words(&self, way: &DirectionReport) -> String {
         let words = format!("{} of {}", percent(self.share), self.bound);
         if (self.from, self.to) == (way.from, way.to) {
             return words;
@@ -139,14 +139,19 @@ impl Nearest {
     }
 }
 
-impl<'a> Report<'a> {
-    fn new(workload: &Workload, judged: &'a Judged, bounds: Bounds, explained: Option<Explained>) -> Self {
+impl<'a> MeasureReport<'a> {
+    fn new(
+        workload: &Workload,
+        judged: &'a JudgedMeasurement,
+        bounds: Bounds,
+        explained: Option<SimulatorReport>,
+    ) -> Self {
         let mean = judged.measurement.mean();
         let held_against = held_against(workload, &bounds, &judged.measurement);
         let direction = |rates: &DirectionRates| {
             let attained = held_against.iter().find(|(way, _)| (way.from, way.to) == (rates.from, rates.to));
             let latency = judged.measurement.latency(rates.from, rates.to);
-            Direction::new(rates, attained.map(|(_, attained)| *attained), latency)
+            DirectionReport::new(rates, attained.map(|(_, attained)| *attained), latency)
         };
         Self {
             verdict: judged.assessment.verdict,
@@ -155,7 +160,7 @@ impl<'a> Report<'a> {
             directions: mean.iter().flat_map(|mean| &mean.directions).map(direction).collect(),
             pause_ratio: mean.as_ref().and_then(|mean| mean.pause),
             counters: mean.map(|mean| mean.counters).unwrap_or_default(),
-            bounds: Limits { max_bps: bounds.max_bps, max_pps: bounds.max_pps },
+            bounds: BoundsReport { max_bps: bounds.max_bps, max_pps: bounds.max_pps },
             capacity: judged.measurement.capacity,
             meanwhile: judged.measurement.capacity.map(|_| bounds.beside(&judged.measurement)),
             samples: &judged.measurement.samples,
@@ -185,9 +190,9 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     let explained = opened
         .simulated()
         .filter(|_| args.explain)
-        .map(|simulated| Explained::new(simulated, &workload))
+        .map(|simulated| SimulatorReport::new(simulated, &workload))
         .transpose()?;
-    let report = Report::new(&workload, &judged, bounds, explained);
+    let report = MeasureReport::new(&workload, &judged, bounds, explained);
     if common.json {
         print_json(&report)?;
     } else {
@@ -203,7 +208,7 @@ pub fn run(args: &MeasureArgs, common: Common) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn text(report: &Report<'_>, subsystem: &str) -> String {
+fn text(report: &MeasureReport<'_>, subsystem: &str) -> String {
     let mut text = format!("{subsystem}: {}\n", headline(report));
     let bounds = &report.bounds;
     let mut rates = Table::new(&["direction", "goodput", "packets", "messages", "nearest bound"], &[1, 2, 3]);
@@ -265,7 +270,7 @@ fn text(report: &Report<'_>, subsystem: &str) -> String {
 }
 
 /// A line for each direction whose requests were timed.
-fn latencies(directions: &[Direction]) -> String {
+fn latencies(directions: &[DirectionReport]) -> String {
     let heading = ["latency", "p50", "p90", "p99", "p99.9", "max", "requests"];
     let mut table = Table::new(&heading, &[1, 2, 3, 4, 5, 6]);
     for way in directions {
@@ -276,7 +281,7 @@ fn latencies(directions: &[Direction]) -> String {
     if table.is_empty() { String::new() } else { table.render("  ") }
 }
 
-fn headline(report: &Report<'_>) -> String {
+fn headline(report: &MeasureReport<'_>) -> String {
     let symptoms: Vec<&str> = report.symptoms.iter().map(|symptom| symptom.name()).collect();
     match report.verdict {
         Verdict::Healthy => console::style("healthy").green().to_string(),

@@ -8,7 +8,7 @@ use kelpie_campaign::document::FindingDocument;
 use kelpie_monitor::Severity;
 use kelpie_reports::brief;
 use kelpie_reports::explained::Weighed;
-use kelpie_reports::known::{self, Kept};
+use kelpie_reports::subsystem_history::{self, StoredFinding};
 use kelpie_store::{CampaignId, Store};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ use crate::output::{Table, plural, print, print_json, width};
 /// Lists the findings' conditions, the worst first.
 pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut store = Store::open_to_read(&args.database.database()?)?;
-    let kept = known::findings(&mut store, args.campaign)?;
+    let kept = subsystem_history::findings(&mut store, args.campaign)?;
     let mut anomalies = BTreeMap::new();
     for campaign in kept.iter().map(|kept| kept.campaign) {
         if let Entry::Vacant(entry) = anomalies.entry(campaign) {
@@ -30,17 +30,17 @@ pub fn list(args: &MfsListArgs, common: Common) -> anyhow::Result<ExitCode> {
     let measured: BTreeSet<CampaignId> =
         kept.iter().filter(|kept| !kept.finding.is_candidate()).map(|kept| kept.campaign).collect();
     // As in `campaign show`.
-    let is_shown = |kept: &&Kept| {
+    let is_shown = |kept: &&StoredFinding| {
         kept.finding.variant_of().is_none() && !(kept.finding.is_candidate() && measured.contains(&kept.campaign))
     };
-    let mut listed: Vec<(&Kept, Weighed<'_>)> = kept
+    let mut listed: Vec<(&StoredFinding, Weighed<'_>)> = kept
         .iter()
         .filter(is_shown)
         .map(|kept| (kept, Weighed::new(&kept.finding, &anomalies[&kept.campaign])))
         .collect();
     listed.sort_by(|(_, one), (_, other)| Severity::worst_first(one.severity, other.severity));
     if common.json {
-        let row = |(kept, found): &(&Kept, Weighed<'_>)| {
+        let row = |(kept, found): &(&StoredFinding, Weighed<'_>)| {
             json!({
                 "campaign": kept.campaign, "subsystem": kept.subsystem, "finding": FindingDocument::from(*found),
             })

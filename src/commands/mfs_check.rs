@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use kelpie_belief::{Neighbour, Strange};
-use kelpie_campaign::Asked;
+use kelpie_belief::{MeasuredNeighbour, Strange};
+use kelpie_campaign::UnstoredOracle;
 use kelpie_campaign::text::condition_lines;
 use kelpie_engine::MeasureError;
 use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::{Bounds, Verdict, measure_judged};
 use kelpie_reports::answer::{Adviser, Answer, Answered, Reason};
-use kelpie_reports::known::{self, Kept, Known, Measured};
-use kelpie_reports::ways_out::{Probe, State, WayOut};
+use kelpie_reports::subsystem_history::{self, StoredExperiment, StoredFinding, SubsystemHistory};
+use kelpie_reports::ways_out::{LiveSubsystem, WayOut, WayOutState};
 use kelpie_search::distil;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Space, Workload};
 use kelpie_store::{CampaignId, Store};
@@ -25,20 +25,20 @@ use crate::inputs;
 use crate::output::{note, percent, plural, print, print_json};
 
 /// What is said of a workload: the answer that decides, those for other subsystems, and ways out.
-struct Checked<'a> {
-    subsystem: Subsystem<'a>,
+struct MfsCheck<'a> {
+    subsystem: SubsystemCampaigns<'a>,
     answered: Answered<'a>,
-    others: Vec<(Subsystem<'a>, Answered<'a>)>,
+    others: Vec<(SubsystemCampaigns<'a>, Answered<'a>)>,
     ways: Vec<WayOut>,
 }
 
 /// A subsystem with the campaigns on it, which tell two of one name apart.
-struct Subsystem<'a> {
+struct SubsystemCampaigns<'a> {
     name: &'a str,
     campaigns: &'a [CampaignId],
 }
 
-impl<'a> Subsystem<'a> {
+impl<'a> SubsystemCampaigns<'a> {
     fn of(adviser: &'a Adviser<'a>) -> Self {
         Self { name: adviser.subsystem(), campaigns: adviser.campaigns() }
     }
@@ -62,13 +62,13 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut known = Vec::new();
     if let Some(store) = &mut store {
         let source = opened.as_ref().map(|(_, opened)| opened.source());
-        known = known::known(store, args.list.campaign, subsystem, source.as_deref())?;
+        known = subsystem_history::known(store, args.list.campaign, subsystem, source.as_deref())?;
         if let Some(subsystem) = subsystem.filter(|_| known.is_empty()) {
             note_stored(store, subsystem)?;
         }
     }
     if known.is_empty() {
-        known.push(Known::nothing(args.measure.as_deref().or(subsystem).unwrap_or("any subsystem")));
+        known.push(SubsystemHistory::nothing(args.measure.as_deref().or(subsystem).unwrap_or("any subsystem")));
     }
     let advisers: Vec<Adviser<'_>> = known.iter().map(Adviser::new).collect();
     let checked = match &mut opened {
@@ -97,15 +97,15 @@ fn note_stored(store: &mut Store, subsystem: &str) -> anyhow::Result<()> {
 }
 
 /// For each subsystem the answer of its experiments; the one to care for most decides.
-fn estimated<'a>(advisers: &'a [Adviser<'a>], workload: &Workload) -> Checked<'a> {
+fn estimated<'a>(advisers: &'a [Adviser<'a>], workload: &Workload) -> MfsCheck<'a> {
     let mut all: Vec<(&Adviser<'_>, Answered<'_>)> =
         advisers.iter().map(|adviser| (adviser, adviser.answer(workload))).collect();
     all.sort_by_key(|(_, answered)| answered.answer);
     let mut all = all.into_iter();
     let (adviser, answered) = all.next().expect("there is one adviser at least");
     let ways = if answered.answer.wants_ways_out() { adviser.ways_out(workload) } else { Vec::new() };
-    let others = all.map(|(adviser, answered)| (Subsystem::of(adviser), answered)).collect();
-    Checked { subsystem: Subsystem::of(adviser), answered, others, ways }
+    let others = all.map(|(adviser, answered)| (SubsystemCampaigns::of(adviser), answered)).collect();
+    MfsCheck { subsystem: SubsystemCampaigns::of(adviser), answered, others, ways }
 }
 
 /// What measuring shows, with ways out that experiments on the same model or pair file propose.
@@ -114,14 +114,19 @@ fn measured<'a>(
     workload: &Workload,
     name: &'a str,
     opened: &mut OpenedSubsystem,
-) -> anyhow::Result<Checked<'a>> {
+) -> anyhow::Result<MfsCheck<'a>> {
     let mut live = Live { bounds: opened.subsystem().bounds(), opened };
     let answered = adviser.settled(workload, live.verdict(workload)?);
     let ways = match answered.answer {
         Answer::Anomalous => adviser.measured_ways_out(workload, &mut live)?,
         _ => Vec::new(),
     };
-    Ok(Checked { subsystem: Subsystem { name, campaigns: adviser.campaigns() }, answered, others: Vec::new(), ways })
+    Ok(MfsCheck {
+        subsystem: SubsystemCampaigns { name, campaigns: adviser.campaigns() },
+        answered,
+        others: Vec::new(),
+        ways,
+    })
 }
 
 /// A subsystem that is measured while ways out are looked for.
@@ -144,7 +149,7 @@ impl Live<'_> {
     }
 }
 
-impl Probe for Live<'_> {
+impl LiveSubsystem for Live<'_> {
     type Error = MeasureError;
 
     fn is_anomalous(&mut self, workload: &Workload) -> Result<Option<bool>, MeasureError> {
@@ -158,20 +163,20 @@ impl Probe for Live<'_> {
     fn needs(&mut self, workload: &Workload) -> Result<Vec<Condition>, MeasureError> {
         note("no known change helps; the workload is reduced to what its anomaly needs, in some 25 experiments");
         let space = Space::catalog("full").expect("a space of the catalogue");
-        let distilled = distil(&space, workload, &mut Asked::new(self.opened.subsystem()))?;
+        let distilled = distil(&space, workload, &mut UnstoredOracle::new(self.opened.subsystem()))?;
         Ok(distilled.into_iter().flat_map(|one| one.cures).map(|cure| cure.condition).collect())
     }
 }
 
-fn document(checked: &Checked<'_>) -> Value {
+fn document(checked: &MfsCheck<'_>) -> Value {
     let Answered { answer, probability, findings, nearest, .. } = &checked.answered;
-    let finding = |kept: &&Kept| {
+    let finding = |kept: &&StoredFinding| {
         json!({
             "campaign": kept.campaign, "subsystem": kept.subsystem, "id": kept.finding.number,
             "symptom": kept.finding.symptom, "mfs": kept.finding.mfs, "confidence": kept.finding.confidence,
         })
     };
-    let near = |(neighbour, measured): &(Neighbour<'_>, Measured)| {
+    let near = |(neighbour, measured): &(MeasuredNeighbour<'_>, StoredExperiment)| {
         json!({
             "campaign": measured.campaign, "experiment": measured.number, "anomalous": neighbour.is_anomalous,
             "distance": neighbour.distance, "workload": neighbour.workload,
@@ -185,7 +190,7 @@ fn document(checked: &Checked<'_>) -> Value {
             "workload": way.change.workload,
         })
     };
-    let other = |(subsystem, answered): &(Subsystem<'_>, Answered<'_>)| {
+    let other = |(subsystem, answered): &(SubsystemCampaigns<'_>, Answered<'_>)| {
         json!({
             "subsystem": subsystem.name, "campaigns": subsystem.campaigns, "answer": answered.answer,
             "probability": answered.probability, "reason": reason(answered),
@@ -202,19 +207,19 @@ fn document(checked: &Checked<'_>) -> Value {
     })
 }
 
-fn text(checked: &Checked<'_>) -> String {
+fn text(checked: &MfsCheck<'_>) -> String {
     let Answered { answer, findings, nearest, .. } = &checked.answered;
-    let is_like = |subsystem: &Subsystem<'_>| {
+    let is_like = |subsystem: &SubsystemCampaigns<'_>| {
         let others = checked.others.iter().map(|(other, _)| other).chain([&checked.subsystem]);
         others.filter(|other| other.name == subsystem.name).count() > 1
     };
-    let named = |subsystem: &Subsystem<'_>| {
+    let named = |subsystem: &SubsystemCampaigns<'_>| {
         let campaigns: Vec<String> = subsystem.campaigns.iter().map(ToString::to_string).collect();
         let apart = if is_like(subsystem) { format!(" (campaign {})", campaigns.join(", ")) } else { String::new() };
         format!("{}{apart}", subsystem.name)
     };
     let mut text = format!("{} on {}: {}\n", word(*answer), named(&checked.subsystem), reason(&checked.answered));
-    for (index, Kept { campaign, finding, .. }) in findings.iter().enumerate() {
+    for (index, StoredFinding { campaign, finding, .. }) in findings.iter().enumerate() {
         let _ = writeln!(text, "\ninside {campaign}.{} {}", finding.number, finding.symptom.name());
         match findings[..index].iter().find(|other| other.finding.has_conditions_of(finding)) {
             Some(twin) => _ = writeln!(text, "    the conditions of {}.{}", twin.campaign, twin.finding.number),
@@ -260,7 +265,7 @@ fn word(answer: Answer) -> String {
 fn reason(answered: &Answered<'_>) -> String {
     let [low, high] = answered.probability;
     match &answered.reason {
-        Reason::Stored(Measured { campaign, number, is_anomalous, .. }) => {
+        Reason::Stored(StoredExperiment { campaign, number, is_anomalous, .. }) => {
             let verdict = if *is_anomalous { "anomalous" } else { "healthy" };
             format!("experiment {number} of campaign {campaign} measured it {verdict}")
         }
@@ -300,9 +305,9 @@ fn reason(answered: &Answered<'_>) -> String {
 
 fn outlook(way: &WayOut) -> String {
     match way.state {
-        State::MeasuredHealthy => "measured, healthy".to_owned(),
-        State::MeasuredAnomalous => "measured, still anomalous".to_owned(),
-        State::Estimated => {
+        WayOutState::MeasuredHealthy => "measured, healthy".to_owned(),
+        WayOutState::MeasuredAnomalous => "measured, still anomalous".to_owned(),
+        WayOutState::Estimated => {
             let [low, high] = way.probability;
             let still = format!("still anomalous with a probability of {} to {}", percent(low), percent(high));
             match way {

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kelpie_campaign::Asked;
+use kelpie_campaign::UnstoredOracle;
 use kelpie_campaign::text::conditions_table;
 use kelpie_monitor::Severity;
 use kelpie_reports::folder;
-use kelpie_search::{Cure, Distilled, Transport, distil};
+use kelpie_search::{Cure, Distilled, TriedTransport, distil};
 use kelpie_spaces::{Space, Workload, workload_to_yaml};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub fn measure(args: &MfsMeasureArgs, common: Common) -> anyhow::Result<ExitCode
     let workload = inputs::read_workload(&args.workload)?;
     let space = Space::catalog("full").expect("a space of the catalogue");
     let mut opened = args.subsystem.open()?;
-    let mut asked = Asked::new(opened.subsystem());
+    let mut asked = UnstoredOracle::new(opened.subsystem());
     let distilled = distil(&space, &workload, &mut asked)?;
     let Some(distilled) = distilled else {
         if common.json {
@@ -50,7 +50,7 @@ pub fn measure(args: &MfsMeasureArgs, common: Common) -> anyhow::Result<ExitCode
 /// Words of transports and operations that show the symptom, and of those that do not.
 fn transports(distilled: &Distilled, shows: bool) -> Vec<String> {
     let told = distilled.transports.iter().filter(|transport| transport.shows == shows);
-    told.map(|Transport { qp_type, opcode, .. }| format!("{qp_type} {opcode}")).collect()
+    told.map(|TriedTransport { qp_type, opcode, .. }| format!("{qp_type} {opcode}")).collect()
 }
 
 fn document(distilled: &Distilled, severity: Option<Severity>) -> Value {

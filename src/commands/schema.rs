@@ -7,18 +7,18 @@ use kelpie_reports::recipe;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::schema;
 
-use crate::cli::{Format, SchemaArgs};
+use crate::cli::{SchemaArgs, SchemaFormat};
 use crate::exit;
 use crate::output::{print, print_json};
 
 /// Prints the schema.
 pub fn run(args: &SchemaArgs) -> anyhow::Result<ExitCode> {
     match args.format {
-        Format::Workload => print_json(&schema::workload())?,
-        Format::Space => print_json(&schema::space())?,
-        Format::Model => print_json(&SimSubsystem::schema())?,
-        Format::Pair => print_json(&PairFile::schema())?,
-        Format::Recipe => print(recipe::SCHEMA)?,
+        SchemaFormat::Workload => print_json(&schema::workload())?,
+        SchemaFormat::Space => print_json(&schema::space())?,
+        SchemaFormat::Model => print_json(&SimSubsystem::schema())?,
+        SchemaFormat::Pair => print_json(&PairFile::schema())?,
+        SchemaFormat::Recipe => print(recipe::SCHEMA)?,
     }
     Ok(exit::HEALTHY)
 }

@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use kelpie_calibration::generated_model;
-use kelpie_examine::subsystem::{Kind, kind, load_simulated, pair_source};
+use kelpie_examine::subsystem::{SubsystemKind, kind, load_simulated, pair_source};
 use kelpie_reports::folder::write_file;
 use kelpie_sim::SimSubsystem;
-use kelpie_sim::host::{self, HostError, SimHost};
-use kelpie_topology::host::Kind as NodeKind;
+use kelpie_sim::host::{self, SimHost, SimulatedHostError};
+use kelpie_topology::host::NodeKind;
 use serde_json::json;
 
 use crate::args::Common;
@@ -38,7 +38,7 @@ fn list(common: Common) -> anyhow::Result<()> {
         let rnics = host.topology().nodes().iter().filter(|node| node.kind == NodeKind::Rnic).count();
         Ok((format!("sim:{name}"), rnics))
     });
-    let hosts = hosts.into_iter().collect::<Result<Vec<_>, HostError>>()?;
+    let hosts = hosts.into_iter().collect::<Result<Vec<_>, SimulatedHostError>>()?;
     if common.json {
         let row = |(name, bounds): &(String, kelpie_monitor::Bounds)| {
             let bounds = json!({"max_bps": bounds.max_bps, "max_pps": bounds.max_pps});
@@ -60,8 +60,8 @@ fn list(common: Common) -> anyhow::Result<()> {
 
 fn show(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
     let text = match kind(&args.subsystem)? {
-        Kind::Simulated(model) => load_simulated(model)?.yaml(),
-        Kind::Pair(path) => pair_source(&path)?,
+        SubsystemKind::Simulated(model) => load_simulated(model)?.yaml(),
+        SubsystemKind::Pair(path) => pair_source(&path)?,
     };
     if common.json { print_json(&json!({"subsystem": args.subsystem, "yaml": text})) } else { print(&text) }
 }
@@ -76,7 +76,7 @@ fn check(args: &NamedSubsystem, common: Common) -> anyhow::Result<()> {
     }
     print(&format!("{}: ready, {}bit/s and {}packets/s\n", args.subsystem, si(bounds.max_bps), si(bounds.max_pps)))?;
     // JSON is YAML too, so that it can go into the pair file as it is.
-    if matches!(kind(&args.subsystem)?, Kind::Pair(_)) {
+    if matches!(kind(&args.subsystem)?, SubsystemKind::Pair(_)) {
         print(&format!("bounds: {}\n", json!(bounds)))
     } else {
         Ok(())

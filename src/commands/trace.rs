@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use kelpie_examine::files::read_file_up_to;
 use kelpie_reports::folder;
 use kelpie_spaces::{Flow, workload_to_yaml};
-use kelpie_trace::{Derived, Seen, Trace, Unsaid, derive};
+use kelpie_trace::{Derived, ObservedTraffic, Trace, Unsaid, derive};
 use serde_json::{Value, json};
 
 use crate::args::Common;
@@ -75,7 +75,7 @@ fn read(folder: &Path) -> anyhow::Result<Trace> {
 }
 
 fn document(out: &Path, trace: &Trace, derived: &Derived) -> Value {
-    let flow = |(flow, seen): (&Flow, &Seen)| {
+    let flow = |(flow, seen): (&Flow, &ObservedTraffic)| {
         json!({
             "flow": flow, "messages": seen.messages, "bytes": seen.bytes, "active_ns": seen.active_ns,
             "guessed": seen.is_guessed,
@@ -116,7 +116,7 @@ fn text(out: &Path, trace: &Trace, derived: &Derived) -> String {
 }
 
 /// A flow on one line.
-fn line(flow: &Flow, seen: &Seen) -> String {
+fn line(flow: &Flow, seen: &ObservedTraffic) -> String {
     let mut ops: Vec<&str> = flow.pattern.iter().map(|request| request.op.name()).collect();
     ops.sort_unstable();
     ops.dedup();

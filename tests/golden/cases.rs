@@ -12,19 +12,19 @@ pub fn trigger(id: u32) -> Point {
 }
 
 /// One broken condition: its name with the new value, and the point.
-pub type Broken = (&'static str, fn(&mut Point));
+pub type BrokenCondition = (&'static str, fn(&mut Point));
 
 /// An anomaly with what is to be shown of it.
-pub struct Anomaly {
+pub struct GoldenAnomaly {
     pub id: u32,
     pub subsystem: &'static str,
-    pub broken: &'static [Broken],
+    pub broken: &'static [BrokenCondition],
 }
 
 /// Every anomaly; a condition is broken in each direction that leaves it, by a clear step.
 #[rustfmt::skip]
-pub const ANOMALIES: [Anomaly; 18] = [
-    Anomaly { id: 1, subsystem: "F", broken: &[
+pub const ANOMALIES: [GoldenAnomaly; 18] = [
+    GoldenAnomaly { id: 1, subsystem: "F", broken: &[
         ("qp_type RC", |p| p.qp_type = QpType::Rc),
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("wqe_batch 32", |p| p.batch = 32),
@@ -33,7 +33,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("wq_depth 128", |p| p.depth = 128),
         ("wq_depth 64", |p| p.depth = 64),
     ] },
-    Anomaly { id: 2, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 2, subsystem: "F", broken: &[
         ("qp_type RC", |p| p.qp_type = QpType::Rc),
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("wqe_batch 32", |p| p.batch = 32),
@@ -46,7 +46,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 4", |p| p.qps = 4),
         ("qps 1", |p| p.qps = 1),
     ] },
-    Anomaly { id: 3, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 3, subsystem: "F", broken: &[
         ("opcode WRITE", |p| p.op = Opcode::Write),
         ("opcode SEND", |p| p.op = Opcode::Send),
         ("mtu 2048", |p| p.mtu = 2048),
@@ -55,7 +55,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("message 4KiB", |p| p.pattern = vec![vec![4 * KIB]]),
         ("message 1KiB", |p| p.pattern = vec![vec![KIB]]),
     ] },
-    Anomaly { id: 4, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 4, subsystem: "F", broken: &[
         ("opcode WRITE", |p| p.op = Opcode::Write),
         ("opcode SEND", |p| p.op = Opcode::Send),
         ("one way", |p| p.both_ways = false),
@@ -68,7 +68,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 40", |p| p.qps = 40),
         ("qps 16", |p| p.qps = 16),
     ] },
-    Anomaly { id: 5, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 5, subsystem: "F", broken: &[
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("opcode WRITE", |p| p.op = Opcode::Write),
         ("opcode READ", |p| p.op = Opcode::Read),
@@ -84,7 +84,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("message 16KiB", |p| p.pattern = vec![vec![8 * KIB, 8 * KIB]]),
         ("message 64KiB", |p| p.pattern = vec![vec![32 * KIB, 32 * KIB]]),
     ] },
-    Anomaly { id: 6, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 6, subsystem: "F", broken: &[
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("opcode WRITE", |p| p.op = Opcode::Write),
         ("opcode READ", |p| p.op = Opcode::Read),
@@ -102,7 +102,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 8", |p| p.qps = 8),
         ("qps 1", |p| p.qps = 1),
     ] },
-    Anomaly { id: 7, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 7, subsystem: "F", broken: &[
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("opcode SEND", |p| p.op = Opcode::Send),
         ("opcode READ", |p| p.op = Opcode::Read),
@@ -115,7 +115,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("mrs 64", |p| p.mrs = 64),
         ("mrs 1", |p| p.mrs = 1),
     ] },
-    Anomaly { id: 8, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 8, subsystem: "F", broken: &[
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("opcode SEND", |p| p.op = Opcode::Send),
         ("opcode READ", |p| p.op = Opcode::Read),
@@ -129,7 +129,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 96", |p| p.qps = 96),
         ("qps 24", |p| p.qps = 24),
     ] },
-    Anomaly { id: 9, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 9, subsystem: "F", broken: &[
         ("one way", |p| p.both_ways = false),
         ("sge_count 2", |p| p.pattern = vec![vec![128, 64 * KIB]]),
         ("sge_count 1", |p| p.pattern = vec![vec![128], vec![64 * KIB], vec![KIB]]),
@@ -137,7 +137,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("pattern all 1KiB", |p| p.pattern = vec![vec![KIB, KIB, KIB]]),
         ("pattern all large", |p| p.pattern = vec![vec![64 * KIB, 64 * KIB, 64 * KIB]]),
     ] },
-    Anomaly { id: 10, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 10, subsystem: "F", broken: &[
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("opcode SEND", |p| p.op = Opcode::Send),
         ("opcode READ", |p| p.op = Opcode::Read),
@@ -151,19 +151,19 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 80", |p| p.qps = 80),
         ("qps 16", |p| p.qps = 16),
     ] },
-    Anomaly { id: 11, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 11, subsystem: "F", broken: &[
         ("one way", |p| p.both_ways = false),
         ("memory on one socket", |p| p.memory = [Device::Dram(0); 2]),
     ] },
-    Anomaly { id: 12, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 12, subsystem: "F", broken: &[
         ("memory dram:0", |p| p.memory = [Device::Dram(0); 2]),
         ("memory dram:0, one size", |p| (p.memory, p.pattern) = ([Device::Dram(0); 2], vec![vec![64 * KIB]])),
     ] },
-    Anomaly { id: 13, subsystem: "F", broken: &[
+    GoldenAnomaly { id: 13, subsystem: "F", broken: &[
         ("no loopback", |p| p.loopback = false),
         ("loopback alone", |p| p.one_way = false),
     ] },
-    Anomaly { id: 14, subsystem: "H", broken: &[
+    GoldenAnomaly { id: 14, subsystem: "H", broken: &[
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("one way", |p| p.both_ways = false),
         ("mtu 2048", |p| p.mtu = 2048),
@@ -173,7 +173,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 512", |p| p.qps = 512),
         ("qps 64", |p| p.qps = 64),
     ] },
-    Anomaly { id: 15, subsystem: "H", broken: &[
+    GoldenAnomaly { id: 15, subsystem: "H", broken: &[
         ("qp_type RC", |p| p.qp_type = QpType::Rc),
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("wq_depth 32", |p| p.depth = 32),
@@ -182,7 +182,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 8", |p| p.qps = 8),
         ("qps 1", |p| p.qps = 1),
     ] },
-    Anomaly { id: 16, subsystem: "H", broken: &[
+    GoldenAnomaly { id: 16, subsystem: "H", broken: &[
         ("opcode WRITE", |p| p.op = Opcode::Write),
         ("opcode SEND", |p| p.op = Opcode::Send),
         ("mtu 2048", |p| p.mtu = 2048),
@@ -192,7 +192,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 128", |p| p.qps = 128),
         ("qps 16", |p| p.qps = 16),
     ] },
-    Anomaly { id: 17, subsystem: "H", broken: &[
+    GoldenAnomaly { id: 17, subsystem: "H", broken: &[
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("opcode WRITE", |p| p.op = Opcode::Write),
         ("opcode READ", |p| p.op = Opcode::Read),
@@ -208,7 +208,7 @@ pub const ANOMALIES: [Anomaly; 18] = [
         ("qps 8", |p| p.qps = 8),
         ("qps 1", |p| p.qps = 1),
     ] },
-    Anomaly { id: 18, subsystem: "H", broken: &[
+    GoldenAnomaly { id: 18, subsystem: "H", broken: &[
         ("qp_type UC", |p| p.qp_type = QpType::Uc),
         ("opcode SEND", |p| p.op = Opcode::Send),
         ("opcode READ", |p| p.op = Opcode::Read),

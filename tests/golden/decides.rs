@@ -7,8 +7,8 @@ use kelpie_monitor::Measurement;
 use kelpie_sim::SimSubsystem;
 
 use super::cases::{ANOMALIES, trigger};
-use super::measured::Measured;
-use super::{NOT_REPRODUCED, Shown, judge, load, measure};
+use super::measured::GoldenModel;
+use super::{GoldenResult, NOT_REPRODUCED, judge, load, measure};
 
 /// The parameter of each anomaly that shows.
 const DECIDES: [(u32, &str); 16] = [
@@ -31,7 +31,7 @@ const DECIDES: [(u32, &str); 16] = [
 ];
 
 /// Verdict, part of the line rate that the slowest direction has on the wire, and the longest pause.
-fn text(subsystem: &SimSubsystem, shown: &Shown, measurement: &Measurement) -> String {
+fn text(subsystem: &SimSubsystem, shown: &GoldenResult, measurement: &Measurement) -> String {
     let mean = measurement.mean().expect("samples");
     let slowest = mean.directions.iter().map(|way| way.wire_bps).fold(f64::INFINITY, f64::min);
     let pause = mean.pause.expect("a simulated NIC counts pauses");
@@ -52,7 +52,7 @@ fn shows(model: &str, id: u32, path: &str, times: f64) -> String {
 }
 
 /// A tenth of what decides, for each anomaly of a model that shows.
-pub fn table(measured: &Measured) -> String {
+pub fn table(measured: &GoldenModel) -> String {
     let mut table = format!(
         "{:<8} {:<30} {:<20} {:<20} {:<20}\n{:<8} verdict, % of the line rate on the wire / % of the time paused\n",
         "anomaly", "decided by", "a tenth less", "as it is", "a tenth more", ""

@@ -8,29 +8,29 @@ use kelpie_monitor::{Measurement, Symptom};
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::known::{self, Sign};
 
-use super::cases::{ANOMALIES, Anomaly, trigger};
-use super::{NOT_REPRODUCED, Shown, assert_none, committed, decides, judge, load, measure, moves, show};
+use super::cases::{ANOMALIES, GoldenAnomaly, trigger};
+use super::{GoldenResult, NOT_REPRODUCED, assert_none, committed, decides, judge, load, measure, moves, show};
 
 /// A point, and what it shows.
-struct Row {
+struct GoldenRow {
     id: u32,
     point: &'static str,
-    shown: Shown,
+    shown: GoldenResult,
 }
 
 /// A model, and what was measured on it.
-pub struct Measured {
+pub struct GoldenModel {
     pub model: &'static str,
     pub subsystem: SimSubsystem,
-    triggers: BTreeMap<u32, (Shown, Measurement)>,
+    triggers: BTreeMap<u32, (GoldenResult, Measurement)>,
     /// Triggers with one condition broken.
-    broken: Vec<Row>,
+    broken: Vec<GoldenRow>,
     /// Triggers on the model with their fix.
-    fixed: BTreeMap<u32, Shown>,
+    fixed: BTreeMap<u32, GoldenResult>,
 }
 
 /// The anomalies of a model.
-fn anomalies(model: &str) -> impl Iterator<Item = &'static Anomaly> {
+fn anomalies(model: &str) -> impl Iterator<Item = &'static GoldenAnomaly> {
     ANOMALIES.iter().filter(move |anomaly| anomaly.subsystem == model)
 }
 
@@ -41,7 +41,7 @@ fn fixes(subsystem: &SimSubsystem) -> Vec<u32> {
     keys.map(|key| key.as_u64().expect("anomalies are numbers") as u32).collect()
 }
 
-impl Measured {
+impl GoldenModel {
     fn of(model: &'static str) -> Self {
         let mut subsystem = load(model);
         let (mut triggers, mut broken, mut fixed) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
@@ -52,7 +52,7 @@ impl Measured {
             for (point, breaks) in anomaly.broken {
                 let mut changed = trigger(anomaly.id);
                 breaks(&mut changed);
-                broken.push(Row { id: anomaly.id, point, shown: show(&mut subsystem, &changed.workload()) });
+                broken.push(GoldenRow { id: anomaly.id, point, shown: show(&mut subsystem, &changed.workload()) });
             }
         }
         for id in fixes(&subsystem) {
@@ -64,22 +64,22 @@ impl Measured {
     }
 
     /// What the trigger of an anomaly shows.
-    pub fn trigger(&self, id: u32) -> &(Shown, Measurement) {
+    pub fn trigger(&self, id: u32) -> &(GoldenResult, Measurement) {
         &self.triggers[&id]
     }
 
     /// What all triggers show.
-    pub fn triggers(&self) -> impl Iterator<Item = (u32, &Shown)> {
+    pub fn triggers(&self) -> impl Iterator<Item = (u32, &GoldenResult)> {
         self.triggers.iter().map(|(id, (shown, _))| (*id, shown))
     }
 
     /// What the triggers of those anomalies show that do.
-    pub fn reproduced(&self) -> impl Iterator<Item = (u32, &Shown)> {
+    pub fn reproduced(&self) -> impl Iterator<Item = (u32, &GoldenResult)> {
         self.triggers().filter(|(id, _)| !NOT_REPRODUCED.contains(id))
     }
 
     /// The other anomaly of this model that limits a broken point, if any.
-    fn falls_into(&self, row: &Row) -> Option<u32> {
+    fn falls_into(&self, row: &GoldenRow) -> Option<u32> {
         let mut others = self.triggers.iter().filter(|(id, _)| **id != row.id);
         let same = others.find(|(_, (trigger, _))| trigger.limiting == row.shown.limiting);
         same.map(|(id, _)| *id).filter(|_| !row.shown.healthy())
@@ -87,7 +87,7 @@ impl Measured {
 
     /// Triggers show the symptoms of the paper.
     fn symptoms(&self) -> Vec<String> {
-        let complaint = |(id, (shown, _)): (&u32, &(Shown, Measurement))| {
+        let complaint = |(id, (shown, _)): (&u32, &(GoldenResult, Measurement))| {
             let as_in_the_paper = match known::anomaly(*id).expect("18 anomalies").symptom {
                 Sign::Pause => shown.has(Symptom::Pause),
                 Sign::Low => shown.symptoms == [Symptom::LowThroughput],
@@ -131,7 +131,7 @@ impl Measured {
             "{:<8} {:<10} {:<26} {:<13} {:<34} falls into\n",
             "anomaly", "subsystem", "point", "verdict", "limiting"
         );
-        let mut line = |id: u32, point: &str, shown: &Shown, into: Option<u32>| {
+        let mut line = |id: u32, point: &str, shown: &GoldenResult, into: Option<u32>| {
             let into = into.map_or_else(|| "-".to_owned(), |id| id.to_string());
             let (verdict, model) = (shown.text(), self.model);
             writeln!(table, "{id:<8} {model:<10} {point:<26} {verdict:<13} {:<34} {into}", shown.limiting)
@@ -152,7 +152,7 @@ impl Measured {
 
 /// All that is said of a model, so many of whose conditions do not decide and which has these fixes.
 fn check(model: &'static str, undecided: usize, fixes: &[u32]) {
-    let measured = Measured::of(model);
+    let measured = GoldenModel::of(model);
     let complaints = [
         measured.symptoms(),
         measured.conditions(undecided),

@@ -16,13 +16,13 @@ use cases::{ANOMALIES, trigger};
 
 /// What a workload shows.
 #[derive(Debug, Clone, PartialEq)]
-struct Shown {
+struct GoldenResult {
     verdict: Verdict,
     symptoms: Vec<Symptom>,
     limiting: String,
 }
 
-impl Shown {
+impl GoldenResult {
     fn healthy(&self) -> bool {
         self.verdict == Verdict::Healthy
     }
@@ -52,19 +52,23 @@ fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> Measurement {
     subsystem.measure(workload).expect("the hosts have the devices")
 }
 
-fn show(subsystem: &mut SimSubsystem, workload: &Workload) -> Shown {
+fn show(subsystem: &mut SimSubsystem, workload: &Workload) -> GoldenResult {
     let measurement = measure(subsystem, workload);
     judge(subsystem, workload, &measurement)
 }
 
 /// What a subsystem's last measurement shows.
-fn judge(subsystem: &SimSubsystem, workload: &Workload, measurement: &Measurement) -> Shown {
+fn judge(subsystem: &SimSubsystem, workload: &Workload, measurement: &Measurement) -> GoldenResult {
     let assessment = assess(workload, &subsystem.bounds(), measurement);
-    Shown { verdict: assessment.verdict, symptoms: assessment.symptoms, limiting: subsystem.limiting().to_owned() }
+    GoldenResult {
+        verdict: assessment.verdict,
+        symptoms: assessment.symptoms,
+        limiting: subsystem.limiting().to_owned(),
+    }
 }
 
 /// What the trigger of anomaly `id` shows.
-fn show_trigger(subsystem: &mut SimSubsystem, id: u32) -> Shown {
+fn show_trigger(subsystem: &mut SimSubsystem, id: u32) -> GoldenResult {
     show(subsystem, &trigger(id).workload())
 }
 

@@ -9,8 +9,8 @@ use kelpie_spaces::{Space, Workload};
 use rand::SeedableRng as _;
 
 use super::cases::{ANOMALIES, Point, trigger};
-use super::measured::Measured;
-use super::{Shown, assert_none, limiting, load, measure, show, show_trigger};
+use super::measured::GoldenModel;
+use super::{GoldenResult, assert_none, limiting, load, measure, show, show_trigger};
 
 /// What a model is changed to.
 type Changes<'c> = &'c [(&'c str, &'c str)];
@@ -241,10 +241,10 @@ fn the_same_seed_gives_the_same_measurement() {
 }
 
 /// Triggers of which a little noise changes the verdict.
-pub fn noise_changes(measured: &Measured) -> Vec<String> {
+pub fn noise_changes(measured: &GoldenModel) -> Vec<String> {
     let noisy: Changes = &[("sampling.noise", "0.005")];
-    let verdict = |shown: &Shown| (shown.verdict, shown.symptoms.clone());
-    let complaint = |(id, quiet): (u32, &Shown)| {
+    let verdict = |shown: &GoldenResult| (shown.verdict, shown.symptoms.clone());
+    let complaint = |(id, quiet): (u32, &GoldenResult)| {
         let noisy = show_trigger(&mut changed(measured.model, noisy), id);
         (verdict(quiet) != verdict(&noisy)).then(|| format!("{id}: {quiet:?}, with noise {noisy:?}"))
     };

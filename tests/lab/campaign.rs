@@ -30,12 +30,12 @@ fn a_campaign_in_the_lab_by_its_name_is_stored() {
 }
 
 /// A campaign that may be killed.
-struct Run<'a> {
+struct CampaignProcess<'a> {
     lab: &'a Lab,
     child: Child,
 }
 
-impl<'a> Run<'a> {
+impl<'a> CampaignProcess<'a> {
     fn start(lab: &'a Lab, args: &[&str]) -> Self {
         let child = lab.bench.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         Self { lab, child: child.expect("the binary starts") }
@@ -84,7 +84,7 @@ fn a_campaign_survives_the_death_of_controller_agent_and_guest() {
             before = now;
         };
 
-        let mut run = Run::start(lab, &[&words[..], &["--budget", &budget_word, "--db", "k.db"]].concat());
+        let mut run = CampaignProcess::start(lab, &[&words[..], &["--budget", &budget_word, "--db", "k.db"]].concat());
         run.reaches(budget / 4);
         run.child.kill().expect("it runs");
         run.ends();
@@ -92,7 +92,7 @@ fn a_campaign_survives_the_death_of_controller_agent_and_guest() {
         lab.is_clean();
 
         // The agent is started again by its host: the campaign waits for it and goes on by itself.
-        let mut run = Run::resume(lab);
+        let mut run = CampaignProcess::resume(lab);
         run.reaches(budget / 2);
         lab.in_guest("b", "kill -9 $(cat /run/agent.pid)");
         run.reaches(budget / 2 + 1);
@@ -114,7 +114,7 @@ fn a_campaign_survives_the_death_of_controller_agent_and_guest() {
         lab.xtask(&["up", "--kernel", &file("kernel")]);
         lab.has_killed.store(false, Relaxed);
 
-        let ran = Run::resume(lab).ends();
+        let ran = CampaignProcess::resume(lab).ends();
         assert_eq!(ran.status, Some(0), "{ran:?}");
         nothing_is_lost("the last resume");
         assert_eq!(before.len() as u64, budget);

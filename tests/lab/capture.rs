@@ -41,7 +41,7 @@ pub struct Capture<'a> {
 
 /// One packet of the capture.
 #[derive(Debug, Clone, Copy)]
-pub struct Packet {
+pub struct CapturedPacket {
     /// Since 1970, on the clock of guest `a`. Units: seconds.
     pub time: f64,
     /// `a` or `b`.
@@ -78,7 +78,7 @@ pub struct Message {
 
 /// What one side sent to one QP of the other.
 #[derive(Debug, Default)]
-pub struct Stream {
+pub struct QpStream {
     pub ports: Vec<u16>,
     /// In the order of the packet sequence numbers.
     pub messages: Vec<Message>,
@@ -107,7 +107,7 @@ impl<'a> Capture<'a> {
     }
 
     /// Ends it and decodes what it wrote.
-    pub fn packets(self) -> Vec<Packet> {
+    pub fn packets(self) -> Vec<CapturedPacket> {
         // What the kernel has seen reaches the file as soon as the guest has time for it; what is not written when
         // dumpcap ends is lost.
         let end = format!(
@@ -130,11 +130,11 @@ impl<'a> Capture<'a> {
             .expect("tshark is installed: `cargo xtask lab install`");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         std::fs::remove_file(file).expect("it was there");
-        String::from_utf8(output.stdout).expect("tshark prints numbers").lines().map(Packet::parse).collect()
+        String::from_utf8(output.stdout).expect("tshark prints numbers").lines().map(CapturedPacket::parse).collect()
     }
 }
 
-impl Packet {
+impl CapturedPacket {
     fn parse(line: &str) -> Self {
         let fields: Vec<&str> = line.split(',').collect();
         let [time, source, class, port, length, opcode, pad, qp, psn, address, key, dma_length] = fields[..] else {
@@ -180,8 +180,8 @@ impl Packet {
     }
 }
 
-impl Stream {
-    fn take(&mut self, packet: &Packet, mtu: u32) {
+impl QpStream {
+    fn take(&mut self, packet: &CapturedPacket, mtu: u32) {
         if !self.ports.contains(&packet.source_port) {
             self.ports.push(packet.source_port);
         }
@@ -240,8 +240,12 @@ impl Stream {
 }
 
 /// What `wanted` selects, by the QP that it was sent to.
-pub fn streams(packets: &[Packet], mtu: u32, wanted: impl Fn(&Packet) -> bool) -> BTreeMap<u32, Stream> {
-    let mut streams: BTreeMap<u32, Stream> = BTreeMap::new();
+pub fn streams(
+    packets: &[CapturedPacket],
+    mtu: u32,
+    wanted: impl Fn(&CapturedPacket) -> bool,
+) -> BTreeMap<u32, QpStream> {
+    let mut streams: BTreeMap<u32, QpStream> = BTreeMap::new();
     for packet in packets.iter().filter(|packet| wanted(packet)) {
         streams.entry(packet.to_qp).or_default().take(packet, mtu);
     }

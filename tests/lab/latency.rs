@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::shapes::{RC, Shape, yaml};
+use super::shapes::{FlowShape, RC, yaml};
 use super::{Lab, in_lab, workload};
 
 /// What each guest delays its packets by. Units: milliseconds.
@@ -48,7 +48,7 @@ fn median(report: &Value) -> u64 {
 /// One request at a time on each of two QPs.
 fn single(op: &str) -> String {
     let pattern = ["SEND 64", "WRITE 64", "READ 64"].into_iter().find(|pattern| pattern.starts_with(op));
-    yaml(&[Shape { pattern: pattern.expect("one of the three"), depth: [1, 8], ..RC }])
+    yaml(&[FlowShape { pattern: pattern.expect("one of the three"), depth: [1, 8], ..RC }])
 }
 
 #[test]

@@ -50,13 +50,13 @@ exit $status
 "#;
 
 /// The two ends of a program's run, both traced.
-struct Traced<'l> {
+struct TracedRun<'l> {
     lab: &'l Lab,
     /// As the guests name it, and as this machine does.
     folders: [PathBuf; 2],
 }
 
-impl<'l> Traced<'l> {
+impl<'l> TracedRun<'l> {
     /// Runs the server in guest `b` and the client in `a`.
     ///
     /// Programs that poll sometimes wait for ever for a completion, traced or not: such a run is repeated.
@@ -123,7 +123,7 @@ impl<'l> Traced<'l> {
     }
 }
 
-impl Drop for Traced<'_> {
+impl Drop for TracedRun<'_> {
     fn drop(&mut self) {
         // The test may have failed for another reason than this.
         let _ = std::fs::remove_dir_all(&self.folders[1]);
@@ -131,9 +131,9 @@ impl Drop for Traced<'_> {
 }
 
 /// A run of perftest at both ends with the same options.
-fn perftest<'l>(lab: &'l Lab, name: &str, line: &str) -> Traced<'l> {
+fn perftest<'l>(lab: &'l Lab, name: &str, line: &str) -> TracedRun<'l> {
     let line = format!("{line} -d rxe0 -x 1 -F");
-    Traced::run(lab, name, &line, &format!("{line} 10.77.0.2"))
+    TracedRun::run(lab, name, &line, &format!("{line} 10.77.0.2"))
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn two_sided_programs_are_seen_with_their_receives() {
         assert!(ran.json()["directions"][0]["messages_per_sec"].as_f64().expect("a rate") > 10.0, "{ran:?}");
 
         let pingpong = "ibv_ud_pingpong -d rxe0 -g 1 -s 1024 -r 300 -n 700";
-        let traced = Traced::run(lab, "pingpong", pingpong, &format!("{pingpong} 10.77.0.2"));
+        let traced = TracedRun::run(lab, "pingpong", pingpong, &format!("{pingpong} 10.77.0.2"));
         traced.both();
         for file in ["a/space.yaml", "both/space.yaml"] {
             traced.has(
@@ -226,7 +226,7 @@ fn the_perftest_lines_of_recipes_do_what_their_workload_says() {
             let printed = lab.bench.expect(0, &["recipe", "perftest", &format!("anomaly:{anomaly}"), "--json"]);
             let lines: Value = serde_json::from_str(&printed).expect("one document");
             let line = |end: &str| filled_in(lines[end].as_str().expect("a line"));
-            let traced = Traced::run(lab, &format!("anomaly-{anomaly}"), &line("server"), &line("client"));
+            let traced = TracedRun::run(lab, &format!("anomaly-{anomaly}"), &line("server"), &line("client"));
             traced.both();
             traced.has("both/space.yaml", &datagrams);
             traced.has("both/space.yaml", &rest);
@@ -239,7 +239,7 @@ fn the_perftest_lines_of_recipes_do_what_their_workload_says() {
         assert!(lines.to_string().contains("MRs per QP"), "{lines}");
         (workload.flows[0].memory.from.mrs, workload.flows[0].memory.to.mrs) = (1, 1);
         let lines = perftest::lines(&workload).expect("lines");
-        let traced = Traced::run(lab, "connected", &filled_in(&lines.server), &filled_in(&lines.client));
+        let traced = TracedRun::run(lab, "connected", &filled_in(&lines.server), &filled_in(&lines.client));
         traced.both();
         let expected = ["qps: [4]", "mtu: [1024]", "message: [1KiB]", "send_batch: [8]", "recv_batch: [8]"];
         traced.has("both/space.yaml", &expected);
@@ -259,7 +259,7 @@ fn filled_in(line: &str) -> String {
 fn both_ways_of_posting_look_the_same() {
     in_lab(|lab| {
         let line = "ibv_rc_pingpong -d rxe0 -g 1 -m 1024 -s 4000 -r 100 -n 300";
-        let run = |name, line: &str| Traced::run(lab, name, line, &format!("{line} 10.77.0.2"));
+        let run = |name, line: &str| TracedRun::run(lab, name, line, &format!("{line} 10.77.0.2"));
         let (old, new) = (run("old", line), run("new", &format!("{line} --new_send")));
         for traced in [&old, &new] {
             traced.has("a/space.yaml", &["opcode: [SEND]", "mtu: [1024]", "message: [4000B]", "recv_wq_depth: [100]"]);
@@ -290,7 +290,7 @@ fn whatever_ends_a_program_what_it_did_is_kept() {
         let line = "ib_write_bw -d rxe0 -x 1 -F -c RC -m 1024 -s 1024 -q 1 -t 16 -D 60";
         let killed = |way: &str, line: &str| format!("env way={way} sh /run/lab/killed.sh {line}");
         let client = format!("{line} 10.77.0.2");
-        let traced = Traced::run(lab, "killed", &killed("rcvd", line), &killed("sent", &client));
+        let traced = TracedRun::run(lab, "killed", &killed("rcvd", line), &killed("sent", &client));
         traced.has("a/space.yaml", &["opcode: [WRITE]", "message: [1KiB]", "send_wq_depth: [16]"]);
     });
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use super::capture::{Capture, Message, Packet, Stream, streams};
-use super::shapes::{MARKED, MARKS, Shape, WORKLOADS, requests, yaml};
+use super::capture::{Capture, CapturedPacket, Message, QpStream, streams};
+use super::shapes::{FlowShape, MARKED, MARKS, WORKLOADS, requests, yaml};
 use super::{FLOODS, Lab, in_lab};
 
 /// Short, so that all of them take less than a minute; but however slow the machine is, what was posted completes.
@@ -15,12 +15,12 @@ const COUNTERS: &str = "sent_pkts rcvd_pkts rdma_sends rdma_recvs completer_retr
                         rcvd_seq_err out_of_seq_request";
 
 /// Between two experiments: the clock of guest `a`, and what each device has counted so far.
-struct Reading {
+struct GuestReading {
     time: f64,
     counters: [Vec<u64>; 2],
 }
 
-impl Reading {
+impl GuestReading {
     fn of(lab: &Lab) -> Self {
         let of = |guest| {
             let command = format!("cd /sys/class/infiniband/rxe0/ports/1/hw_counters; cat {COUNTERS}; date +%s.%N");
@@ -42,7 +42,7 @@ impl Reading {
 struct Counted([Vec<u64>; 2]);
 
 impl Counted {
-    fn between(ends: &[Reading]) -> Self {
+    fn between(ends: &[GuestReading]) -> Self {
         let minus = |host: usize| {
             let (before, after) = (&ends[0].counters[host], &ends[1].counters[host]);
             after.iter().zip(before).map(|(after, before)| after - before).collect()
@@ -91,11 +91,11 @@ fn counters_and_a_capture_agree_with_what_every_workload_asks_for() {
 /// Every so many workloads one, of each part of the table: operations, transports, MTUs, batches, lists and directions.
 const STEP: usize = 7;
 
-fn agree_with(workloads: &[&[Shape]]) {
+fn agree_with(workloads: &[&[FlowShape]]) {
     in_lab(|lab| {
         let pair = lab.pair_with(SESSION);
         let capture = Capture::start(lab);
-        let mut readings = vec![Reading::of(lab)];
+        let mut readings = vec![GuestReading::of(lab)];
         let mut reports = Vec::new();
         for flows in workloads {
             let mut tries = 0..FLOODS;
@@ -103,12 +103,12 @@ fn agree_with(workloads: &[&[Shape]]) {
                 let report = lab.measure_in_all(&yaml(flows), pair);
                 if report.is_none() {
                     // What the flood moved is not of the next try.
-                    *readings.last_mut().expect("the first") = Reading::of(lab);
+                    *readings.last_mut().expect("the first") = GuestReading::of(lab);
                 }
                 report
             });
             reports.push(report.expect("guests get CPU at times"));
-            readings.push(Reading::of(lab));
+            readings.push(GuestReading::of(lab));
         }
         let marked = std::fs::read_to_string(lab.bench.path(pair)).expect("just written");
         let marked = marked.replace("tuning: {", &format!("tuning: {{{MARKS}, "));
@@ -150,12 +150,13 @@ fn agree_with(workloads: &[&[Shape]]) {
 }
 
 /// Traffic class and UDP source port as [`MARKS`] say, on requests and on what answers them.
-fn marks(faults: &mut Faults, unmarked: &[Packet], marked: &[Packet]) {
+fn marks(faults: &mut Faults, unmarked: &[CapturedPacket], marked: &[CapturedPacket]) {
     for (transport, port) in [("RC", Some(50123)), ("UD", None)] {
-        let ours: Vec<&Packet> = marked.iter().filter(|packet| packet.transport() == transport).collect();
+        let ours: Vec<&CapturedPacket> = marked.iter().filter(|packet| packet.transport() == transport).collect();
         // Soft-RoCE takes the port of datagrams from the QP alone.
-        let good =
-            |packet: &&&Packet| packet.traffic_class == 104 && port.is_none_or(|port| packet.source_port == port);
+        let good = |packet: &&&CapturedPacket| {
+            packet.traffic_class == 104 && port.is_none_or(|port| packet.source_port == port)
+        };
         let count = ours.iter().filter(good).count();
         faults.check(count == ours.len() && count > 10, format_args!("{count} of {} {transport} packets", ours.len()));
     }
@@ -188,7 +189,7 @@ fn in_all(log: &str) -> BTreeMap<(usize, String, String), Total> {
 /// Every SEND that was requested, and every message that consumed a receive, as the devices count them.
 fn counters_against_the_engine(
     faults: &mut Faults,
-    flows: &[Shape],
+    flows: &[FlowShape],
     counted: &Counted,
     completed: &BTreeMap<(usize, String, String), Total>,
 ) {
@@ -214,13 +215,13 @@ fn counters_against_the_engine(
     faults.check(is_whole, format_args!("packets sent and received: {a:?} by a, {b:?} by b"));
 }
 
-fn is_reliable(flows: &[Shape]) -> bool {
+fn is_reliable(flows: &[FlowShape]) -> bool {
     flows.iter().all(|flow| flow.qp_type == "RC")
 }
 
 /// Whether every packet finds its QP: the last of those that nobody acknowledges, and of those that were sent again
 /// though they had arrived, may come when it is gone.
-fn none_is_late(flows: &[Shape], counted: &Counted) -> bool {
+fn none_is_late(flows: &[FlowShape], counted: &Counted) -> bool {
     is_reliable(flows) && !counted.has_retries()
 }
 
@@ -229,7 +230,12 @@ fn consumes_a_receive(op: &str) -> bool {
 }
 
 /// Each packet that a device counted was seen on the link, and no other.
-fn counters_against_the_capture(faults: &mut Faults, flows: &[Shape], counted: &Counted, packets: &[Packet]) {
+fn counters_against_the_capture(
+    faults: &mut Faults,
+    flows: &[FlowShape],
+    counted: &Counted,
+    packets: &[CapturedPacket],
+) {
     for (index, host) in ['a', 'b'].into_iter().enumerate() {
         let seen = packets.iter().filter(|packet| packet.from == host).count() as u64;
         let (sent, received) = (counted.of(index, 0), counted.of(1 - index, 1));
@@ -243,8 +249,8 @@ fn counters_against_the_capture(faults: &mut Faults, flows: &[Shape], counted: &
 /// Operations, sizes and their sequence, QPs, addresses and ports of one flow.
 fn against_the_capture(
     faults: &mut Faults,
-    flow: &Shape,
-    packets: &[Packet],
+    flow: &FlowShape,
+    packets: &[CapturedPacket],
     may_repeat: bool,
     [requested, received]: [BTreeMap<String, Total>; 2],
 ) {
@@ -280,7 +286,8 @@ fn against_the_capture(
             format_args!("{arrived} {op} with {held} bytes received, {messages} with {bytes} captured"),
         );
     }
-    let keys = |stream: &Stream| stream.messages.iter().filter_map(|message| message.remote).map(|at| at.key).collect();
+    let keys =
+        |stream: &QpStream| stream.messages.iter().filter_map(|message| message.remote).map(|at| at.key).collect();
     let keys: Vec<BTreeSet<u32>> = sent.values().map(keys).collect();
     let distinct: BTreeSet<u32> = keys.iter().flatten().copied().collect();
     faults.check(distinct.len() == keys.iter().map(BTreeSet::len).sum::<usize>(), "QPs share MRs");
@@ -307,7 +314,7 @@ fn against_the_capture(
 }
 
 /// The vector, again and again from its beginning.
-fn sequence(faults: &mut Faults, stream: &Stream, vector: &[(&str, u64)]) {
+fn sequence(faults: &mut Faults, stream: &QpStream, vector: &[(&str, u64)]) {
     if stream.messages.first().is_some_and(|message| message.op == "RESPONSE") && stream.repeated > 0 {
         // A READ that is tried again asks for the rest only, so its data come in other pieces.
         return;
@@ -325,7 +332,7 @@ fn sequence(faults: &mut Faults, stream: &Stream, vector: &[(&str, u64)]) {
 
 /// One port for each QP, in the range that routers balance by. Source: RoCEv2 annex A17.9.2; Linux
 /// `rdma_get_udp_sport`.
-fn ports(faults: &mut Faults, stream: &Stream) {
+fn ports(faults: &mut Faults, stream: &QpStream) {
     let [port] = stream.ports[..] else {
         faults.check(false, format_args!("source ports {:?} on one QP", stream.ports));
         return;
@@ -334,7 +341,7 @@ fn ports(faults: &mut Faults, stream: &Stream) {
 }
 
 /// One-sided requests take the responder's MRs in turn and stay inside them.
-fn addresses(faults: &mut Faults, flow: &Shape, stream: &Stream) {
+fn addresses(faults: &mut Faults, flow: &FlowShape, stream: &QpStream) {
     let one_sided: Vec<_> =
         stream.messages.iter().filter_map(|message| Some((message.remote?, message.bytes))).collect();
     let keys: BTreeSet<u32> = one_sided.iter().map(|(remote, _)| remote.key).collect();

@@ -2,7 +2,7 @@
 
 use kelpie_monitor::counters::MADE;
 
-use super::shapes::{RC, Shape, yaml};
+use super::shapes::{FlowShape, RC, yaml};
 use super::{Lab, in_lab, workload};
 
 /// A workload with these keys in its only flow.
@@ -33,7 +33,7 @@ fn qps_and_mrs_come_and_go_while_traffic_runs() {
 fn agents_make_the_path_longer_and_lossy_and_leave_it_as_it_was() {
     in_lab(|lab| {
         let pair = lab.pair_with("{warm_up_ms: 500, sample_ms: 3000, samples: 1, latency: true}");
-        let single = yaml(&[Shape { pattern: "WRITE 64", depth: [1, 8], ..RC }]);
+        let single = yaml(&[FlowShape { pattern: "WRITE 64", depth: [1, 8], ..RC }]);
         let report = lab.measure(&with(&single, &["path_delay_ns: 20000000"]), pair);
         let median = report["directions"][0]["latency_ns"]["p50"].as_u64().expect("a median");
         assert!(median >= 40_000_000, "{median} ns over a path with 20 ms each way");

@@ -5,7 +5,7 @@ use std::path::Path;
 use kelpie_monitor::{Assessment, Bounds, Measurement, PerHost, Sample, Symptom};
 use kelpie_search::{Algorithm, Config, Purpose, SignalSet};
 use kelpie_spaces::{Space, known};
-use kelpie_store::{CampaignDefinition, Experiment, ExperimentClock, FindingRecord, Outcome, Store};
+use kelpie_store::{CampaignDefinition, Experiment, ExperimentClock, ExperimentOutcome, FindingRecord, Store};
 use serde_json::{Value, json};
 
 use super::{complaints, everything, export, schema};
@@ -49,7 +49,7 @@ fn database_of_a_pair(path: &Path) {
         purpose: Purpose::Search.into(),
         skipped_before: 0,
         workload: anomaly.trigger.workload(),
-        outcome: Outcome::Measured {
+        outcome: ExperimentOutcome::Measured {
             measurement: Measurement {
                 samples: vec![mean],
                 hardware_events: events.map(str::to_owned).to_vec(),

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Lab, leading, serde_yaml_to_json, state};
+use super::{DualPortLab, leading, serde_yaml_to_json, state};
 
 #[test]
 #[ignore = "needs the lab"]
 fn checks_pass_on_the_plan_and_fail_on_each_fault_with_its_evidence() {
-    let lab = Lab::up();
+    let lab = DualPortLab::up();
     let file = lab.catalog();
     let text = fs::read_to_string(&file).expect("just written");
     let catalog: Value = serde_yaml_to_json(&text);

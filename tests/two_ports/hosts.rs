@@ -1,11 +1,11 @@
 //! Loopback within a host of two NUMA nodes.
 
-use super::Lab;
+use super::DualPortLab;
 
 #[test]
 #[ignore = "needs the lab"]
 fn loopback_reaches_both_numa_nodes_of_a_host() {
-    let lab = Lab::up();
+    let lab = DualPortLab::up();
     let inside = "kelpie: topology/1\nhost:\n  nodes: {rxe0: rnic, cpu0: socket, mem0: memory, cpu1: socket, mem1: memory}\n  \
         links: [{a: rxe0, b: cpu0, gbps: 10}, {a: mem0, b: cpu0, gbps: 100}, {a: cpu0, b: cpu1, gbps: 100}, \
         {a: mem1, b: cpu1, gbps: 100}]\n";

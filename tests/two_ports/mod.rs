@@ -25,7 +25,7 @@ const LEAF: [(&str, char, &str); 4] =
     [("eth0", 'a', "left"), ("eth1", 'a', "right"), ("eth2", 'b', "left"), ("eth3", 'b', "right")];
 
 /// The dual-port lab, for one test at a time.
-struct Lab {
+struct DualPortLab {
     bench: Bench,
     /// The folder of all labs, and that of this one.
     common: PathBuf,
@@ -33,7 +33,7 @@ struct Lab {
     _alone: File,
 }
 
-impl Lab {
+impl DualPortLab {
     fn up() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let common = std::env::var_os("KELPIE_LAB_DIR").map_or_else(|| root.join("target/lab"), PathBuf::from);

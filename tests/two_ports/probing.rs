@@ -6,11 +6,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{LEAF, Lab, leading, state};
+use super::{DualPortLab, LEAF, leading, state};
 
 /// Probes so many source ports each way, and compares what is said of them with what passed the leaf.
 fn the_catalog_agrees_with_captures(source_ports: u32) {
-    let lab = Lab::up();
+    let lab = DualPortLab::up();
     // The first packets of each port are those that tell ports apart; more would fill the guest's memory.
     let start = |interface: &str| {
         format!(
@@ -82,7 +82,7 @@ fn a_large_catalog_agrees_with_captures_on_all_four_ports() {
 #[test]
 #[ignore = "needs the lab"]
 fn a_port_that_loses_packets_is_faulty_and_left_out() {
-    let lab = Lab::up();
+    let lab = DualPortLab::up();
     lab.at_port('b', "right", &["--loss", "2%"]);
     let (file, catalog) = lab.probe(28, true);
     for path in catalog["directions"][0]["paths"].as_array().expect("paths") {

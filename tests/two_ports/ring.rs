@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Lab;
+use super::DualPortLab;
 
 /// Hosts take turns, so that each message crosses the leaf: the rank's host, and its agent's number there.
 const RANKS: [(&str, u32); 6] = [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)];
 
 /// Agents that are ranks, beside the hosts' own.
 struct Ring<'l> {
-    lab: &'l Lab,
+    lab: &'l DualPortLab,
 }
 
 impl<'l> Ring<'l> {
-    fn start(lab: &'l Lab) -> Self {
+    fn start(lab: &'l DualPortLab) -> Self {
         lab.copy_programs();
         let mut file = "kelpie: ranks/1\nplain: true\nranks:\n".to_owned();
         for (rank, (host, number)) in RANKS.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Drop for Ring<'_> {
 #[test]
 #[ignore = "needs the lab"]
 fn a_ring_of_agents_gives_away_a_late_rank_a_slow_link_and_a_stopped_process() {
-    let lab = Lab::up();
+    let lab = DualPortLab::up();
     let ring = Ring::start(&lab);
     let late = ring.verdict("late", "--iterations 16 --fault delay:3:200ms", None);
     // Whatever a message of rank 2 takes, by its source port, takes 150 ms longer: of 4 KiB and more, so that its

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Lab, serde_yaml_to_json};
+use super::{DualPortLab, serde_yaml_to_json};
 
 /// How the lab's programs are steered.
 const STEER: &str = "/run/steered/kelpie paths steer --socket /run/steer --json --";
@@ -34,7 +34,7 @@ fn compare(what: &str, planned: f64, one_path: f64) {
     assert!(planned >= 0.9 * BOTH_LINKS, "{what}: {planned:.2} Mbit/s planned, {BOTH_LINKS} are there");
 }
 
-impl Lab {
+impl DualPortLab {
     /// Runs lines of perftest at both ends at once, behind these words. What the leaf forwards meanwhile, in Mbit/s,
     /// and how many QPs of the clients were steered; none if one did not end well, which perftest does not at times.
     /// Its own figures rest on a clock that it finds unsteady in an emulated guest.
@@ -148,7 +148,7 @@ impl Lab {
 #[test]
 #[ignore = "needs the lab"]
 fn steered_programs_of_all_kinds_fill_both_ports() {
-    let lab = Lab::up();
+    let lab = DualPortLab::up();
     let catalog = lab.catalog();
     let mut found = [Vec::new(), Vec::new()];
     for (catalog, found) in [lab.one_path(&catalog), catalog].iter().zip(&mut found) {
@@ -166,7 +166,7 @@ fn steered_programs_of_all_kinds_fill_both_ports() {
 #[test]
 #[ignore = "needs the lab"]
 fn programs_outlive_agent_and_planner() {
-    let lab = Lab::up();
+    let lab = DualPortLab::up();
     let catalog = lab.catalog();
     for (place, (moment, victims)) in
         [("0.3", "agent planner"), ("2", "planner"), ("2.5", "agent"), ("5", "agent planner")].into_iter().enumerate()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::{Bench, Ran, SMALL_SPACE};
-use terminal::Seen;
+use terminal::TerminalSession;
 
 /// A name that would clear the screen, set a title, colour, and turn the direction of writing.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}.yaml";
@@ -72,7 +72,7 @@ fn a_running_campaign_is_followed_and_not_disturbed() {
             seen.push(experiments);
         }
     }
-    let mut drawn = Seen::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
+    let mut drawn = TerminalSession::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
     let done = |picture: &str| {
         let (before, _) = picture.split_once(" of 100000")?;
         before.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
@@ -144,7 +144,7 @@ fn what_cannot_be_watched_is_said_with_the_next_step() {
 #[test]
 fn a_terminal_shows_it_takes_keys_and_is_given_back() {
     let bench = finished();
-    let mut seen = Seen::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
+    let mut seen = TerminalSession::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
     let picture = seen.until(|picture| picture.contains("q quit"));
     let shown = bench.json(0, &["campaign", "show", "--db", "k.db"]);
     let worst = shown["findings"][0]["mfs"][0]["feature"].as_str().expect("it has a condition").to_owned() + " ";
@@ -166,7 +166,7 @@ fn a_terminal_shows_it_takes_keys_and_is_given_back() {
 fn every_way_out_gives_the_terminal_back() {
     let bench = finished();
     let start = || {
-        let seen = Seen::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
+        let seen = TerminalSession::start(bench.command(&["watch", "--db", "k.db"]), 24, 80);
         seen.until(|picture| picture.contains("q quit"));
         seen
     };
@@ -201,7 +201,7 @@ fn names_of_a_database_cannot_steer_the_terminal() {
         let text = bench.expect(0, &[&["watch", "--db", "k.db"], more].concat());
         assert!(!text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
     }
-    let mut seen = Seen::start(bench.command(&["watch", "--db", "k.db"]), 24, 200);
+    let mut seen = TerminalSession::start(bench.command(&["watch", "--db", "k.db"]), 24, 200);
     seen.until(|picture| picture.contains(r"\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}.yaml"));
     seen.press("q");
     assert_eq!(seen.end(), (Some(0), true));
@@ -217,7 +217,7 @@ fn colours_can_be_refused() {
     for (no_color, expected) in [("", true), ("1", false)] {
         let mut command = bench.command(&["watch", "--db", "k.db"]);
         command.env("NO_COLOR", no_color);
-        let mut seen = Seen::start(command, 24, 80);
+        let mut seen = TerminalSession::start(command, 24, 80);
         seen.until(|picture| picture.contains("q quit"));
         seen.press("q");
         seen.end();

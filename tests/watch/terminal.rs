@@ -18,16 +18,16 @@ use vt100::Parser;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The binary in a terminal.
-pub struct Seen {
+pub struct TerminalSession {
     child: Child,
     master: File,
     /// Kept open, so that the modes can be looked at when the binary has gone.
     terminal: OwnedFd,
-    screen: Arc<Mutex<Shown>>,
+    screen: Arc<Mutex<TerminalScreen>>,
     is_closed: Arc<AtomicBool>,
 }
 
-struct Shown {
+struct TerminalScreen {
     parser: Parser,
     bytes: Vec<u8>,
 }
@@ -40,7 +40,7 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-impl Seen {
+impl TerminalSession {
     /// Starts the binary in a terminal of this size.
     pub fn start(mut command: Command, rows: u16, columns: u16) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -52,8 +52,10 @@ impl Seen {
         let end = || terminal.try_clone().expect("a descriptor");
         let child = command.env("TERM", "xterm-256color").stdin(end()).stdout(end()).stderr(end()).spawn();
         let master = File::from(master);
-        let screen =
-            Arc::new(Mutex::new(Shown { parser: Parser::new(some(rows), some(columns), 0), bytes: Vec::new() }));
+        let screen = Arc::new(Mutex::new(TerminalScreen {
+            parser: Parser::new(some(rows), some(columns), 0),
+            bytes: Vec::new(),
+        }));
         let seen =
             Self { child: child.expect("the binary starts"), master, terminal, screen, is_closed: Arc::default() };
         seen.look();
@@ -165,7 +167,7 @@ impl Seen {
     }
 }
 
-impl Drop for Seen {
+impl Drop for TerminalSession {
     fn drop(&mut self) {
         // Only if a test failed on the way is it still there.
         let _ = self.child.kill();

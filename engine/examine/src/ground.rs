@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use anyhow::bail;
 use kelpie_agent::PairSubsystem;
-use kelpie_agent::pair::rounds::{Moved, Round};
+use kelpie_agent::pair::rounds::{RoundResult, TrafficRound};
 use kelpie_agent::steering::end;
 use kelpie_diagnosis::ports::Mode;
-use kelpie_engine::bond::{Bond, Member};
+use kelpie_engine::bond::{Bond, BondMember};
 use kelpie_engine::latency::Took;
 use kelpie_monitor::PerHost;
-use kelpie_paths::apart::Amount;
-use kelpie_paths::catalog::{End, QpPort};
-use kelpie_paths::probe::{Flowed, Ground, Purpose, Seen, Stream};
+use kelpie_paths::apart::MovedAmount;
+use kelpie_paths::catalog::{CatalogEnd, QpPort};
+use kelpie_paths::probe::{Flowed, Ground, PortTraffic, ProbePurpose, ProbeResult};
 use kelpie_spaces::{Batch, Bytes, Depths, Flow, Host, Mtu, Opcode, QpType, Request, Workload};
 
 use crate::Say;
@@ -38,7 +38,7 @@ pub struct Hosts<'s> {
     subsystem: &'s mut PairSubsystem,
     mtu: Mtu,
     /// As they were at the beginning.
-    ends: Vec<End>,
+    ends: Vec<CatalogEnd>,
     stop: &'s AtomicBool,
     say: Say<'s>,
 }
@@ -57,7 +57,7 @@ impl<'s> Hosts<'s> {
     }
 
     /// What both hosts' paths began and ended at when this was made.
-    pub fn ends(&self) -> &[End] {
+    pub fn ends(&self) -> &[CatalogEnd] {
         &self.ends
     }
 
@@ -65,7 +65,7 @@ impl<'s> Hosts<'s> {
     ///
     /// # Errors
     /// A host does not answer.
-    pub fn ends_now(&mut self) -> anyhow::Result<Vec<End>> {
+    pub fn ends_now(&mut self) -> anyhow::Result<Vec<CatalogEnd>> {
         let bonds = self.subsystem.bonds()?;
         Ok(Host::BOTH.map(|host| end(host, bonds.get(host))).into())
     }
@@ -89,9 +89,9 @@ impl<'s> Hosts<'s> {
     /// A host does not answer, or the user stopped it.
     pub fn round(
         &mut self,
-        round: &Round,
+        round: &TrafficRound,
         tick: &mut dyn FnMut(Duration, &[u64]) -> ControlFlow<()>,
-    ) -> anyhow::Result<Moved> {
+    ) -> anyhow::Result<RoundResult> {
         let moved = self.subsystem.round(round, tick)?;
         if self.stop.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -99,9 +99,9 @@ impl<'s> Hosts<'s> {
         Ok(moved)
     }
 
-    fn flow(&self, purpose: Purpose, stream: &Stream, pause: Duration) -> Flow {
+    fn flow(&self, purpose: ProbePurpose, stream: &PortTraffic, pause: Duration) -> Flow {
         let mut flow = Flow::plain(stream.from, stream.from.peer());
-        let is_counted = matches!(purpose, Purpose::Ports | Purpose::Loss);
+        let is_counted = matches!(purpose, ProbePurpose::Ports | ProbePurpose::Loss);
         let op = if is_counted { Opcode::Send } else { Opcode::Write };
         flow.qp_type = if is_counted { QpType::Uc } else { QpType::Rc };
         (flow.qps, flow.mtu) = (1, self.mtu);
@@ -126,35 +126,37 @@ impl Ground for Hosts<'_> {
         mode(&self.ends[host.index()]) == Mode::QueueAffinity
     }
 
-    fn run(&mut self, purpose: Purpose, streams: &[Stream]) -> anyhow::Result<Seen> {
+    fn run(&mut self, purpose: ProbePurpose, streams: &[PortTraffic]) -> anyhow::Result<ProbeResult> {
         let most = Host::BOTH.map(|host| streams.iter().filter(|stream| stream.from == host).count() as u64);
         let spaced = Duration::from_secs(most[0].max(most[1])) / PACE as u32;
         let (pause, lasts, looks) = match purpose {
-            Purpose::Ports => (Duration::from_millis(25), Duration::from_millis(450), Duration::from_millis(450)),
-            Purpose::Loss => {
+            ProbePurpose::Ports => (Duration::from_millis(25), Duration::from_millis(450), Duration::from_millis(450)),
+            ProbePurpose::Loss => {
                 let pause = spaced.max(Duration::from_millis(4));
                 (pause, pause * PACKETS, Duration::from_secs(1))
             }
-            Purpose::Latency => {
+            ProbePurpose::Latency => {
                 let pause = (5 * spaced).max(Duration::from_millis(50));
                 (pause, pause * 20, pause * 20)
             }
-            Purpose::Throughput => (Duration::ZERO, WARM_UP + Duration::from_secs(2), Duration::from_millis(200)),
+            ProbePurpose::Throughput => (Duration::ZERO, WARM_UP + Duration::from_secs(2), Duration::from_millis(200)),
         };
         self.say(&match purpose {
-            Purpose::Ports => format!("which ports: {}", listed(streams)),
-            Purpose::Loss => format!("loss: {} source ports for {:.0} s", streams.len(), lasts.as_secs_f64()),
-            Purpose::Latency => format!("latency: {} source ports for {:.0} s", streams.len(), lasts.as_secs_f64()),
-            Purpose::Throughput => format!("throughput: {}", listed(streams)),
+            ProbePurpose::Ports => format!("which ports: {}", listed(streams)),
+            ProbePurpose::Loss => format!("loss: {} source ports for {:.0} s", streams.len(), lasts.as_secs_f64()),
+            ProbePurpose::Latency => {
+                format!("latency: {} source ports for {:.0} s", streams.len(), lasts.as_secs_f64())
+            }
+            ProbePurpose::Throughput => format!("throughput: {}", listed(streams)),
         });
         let workload = Workload::new(streams.iter().map(|stream| self.flow(purpose, stream, pause)).collect());
         kelpie_spaces::check(&workload)?;
-        let round = Round {
+        let round = TrafficRound {
             workload,
             ports: streams.iter().map(|one| vec![one.port]).collect(),
             lasts,
             looks,
-            latency: purpose == Purpose::Latency,
+            latency: purpose == ProbePurpose::Latency,
             watches_ports: false,
             drain: DRAIN,
         };
@@ -172,7 +174,7 @@ impl Ground for Hosts<'_> {
             lag: flow.lag.as_ref().map(first),
         });
         let (sent, received) = (by_port(&moved, 0), by_port(&moved, 1));
-        Ok(Seen { flows: flows.collect(), sent, received })
+        Ok(ProbeResult { flows: flows.collect(), sent, received })
     }
 }
 
@@ -182,10 +184,10 @@ fn first(lag: &Result<Vec<u8>, String>) -> Result<u8, String> {
     ports.first().copied().ok_or_else(|| "nothing was reported of its LAG port".to_owned())
 }
 
-fn listed(streams: &[Stream]) -> String {
+fn listed(streams: &[PortTraffic]) -> String {
     let of = |host: Host| {
         let own = streams.iter().filter(|stream| stream.from == host);
-        let word = |stream: &Stream| match stream.port {
+        let word = |stream: &PortTraffic| match stream.port {
             QpPort { source_port, lag_port: Some(lag_port) } => format!("{source_port} on LAG port {lag_port}"),
             QpPort { source_port, lag_port: None } => source_port.to_string(),
         };
@@ -197,7 +199,7 @@ fn listed(streams: &[Stream]) -> String {
 }
 
 /// Goodput of each flow between the end of the warm-up and the last look. Units: bits/s.
-pub fn rates(moved: &Moved, warm_up: Duration) -> Vec<f64> {
+pub fn rates(moved: &RoundResult, warm_up: Duration) -> Vec<f64> {
     let count = moved.flows.len();
     let (Some(first), Some(last)) = (moved.looks.iter().find(|look| look.at >= warm_up), moved.looks.last()) else {
         return vec![0.0; count];
@@ -208,19 +210,19 @@ pub fn rates(moved: &Moved, warm_up: Duration) -> Vec<f64> {
 }
 
 /// What each port of both hosts moved: sent (`way` 0) or received (1).
-pub fn by_port(moved: &Moved, way: usize) -> [[Amount; 2]; 2] {
+pub fn by_port(moved: &RoundResult, way: usize) -> [[MovedAmount; 2]; 2] {
     Host::BOTH.map(|host| {
         let (before, after) = (&moved.before.get(host).members, &moved.after.get(host).members);
         [0, 1].map(|port| match (before.get(port), after.get(port)) {
             (Some(before), Some(after)) => grown(before, after, way),
-            _ => Amount::default(),
+            _ => MovedAmount::default(),
         })
     })
 }
 
-fn grown(before: &Member, after: &Member, way: usize) -> Amount {
-    let more = |of: fn(&Member) -> [u64; 2]| of(after)[way].saturating_sub(of(before)[way]);
-    Amount { packets: more(|member| member.packets), bytes: more(|member| member.bytes) }
+fn grown(before: &BondMember, after: &BondMember, way: usize) -> MovedAmount {
+    let more = |of: fn(&BondMember) -> [u64; 2]| of(after)[way].saturating_sub(of(before)[way]);
+    MovedAmount { packets: more(|member| member.packets), bytes: more(|member| member.bytes) }
 }
 
 fn median_us(took: &[Took]) -> Option<f64> {
@@ -236,7 +238,7 @@ fn median_us(took: &[Took]) -> Option<f64> {
 }
 
 /// How a host's bond chooses the port by which a QP leaves.
-pub fn mode(end: &End) -> Mode {
+pub fn mode(end: &CatalogEnd) -> Mode {
     match (end.ports.len(), end.mode.as_str()) {
         (..2, _) => Mode::SinglePort,
         (_, "active-backup") => Mode::ActiveBackup,
@@ -249,7 +251,7 @@ pub fn mode(end: &End) -> Mode {
 ///
 /// # Errors
 /// There is one path, or one port at a time.
-pub fn must_have_paths(ends: &[End]) -> anyhow::Result<()> {
+pub fn must_have_paths(ends: &[CatalogEnd]) -> anyhow::Result<()> {
     for end in ends {
         let what = match mode(end) {
             Mode::SinglePort => format!("stands on one port ({}), so there is one path", end.ports[0].name),

@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use kelpie_agent::loopback::AgentHost;
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::{Diagnosis, Question, Verdict, diagnose};
+use kelpie_diagnosis::host::{HostDiagnosis, HostQuestion, HostVerdict, diagnose};
 use kelpie_diagnosis::matrix::FORMAT;
-use kelpie_engine::loopback::{Activity, LoopbackHost, Measured, Rounds, measure};
+use kelpie_engine::loopback::{Activity, HostMatrices, LoopbackHost, LoopbackRounds, measure};
 use kelpie_sim::host::SimHost;
 use kelpie_spaces::Host;
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::{Kind as NodeKind, is_affinitive};
+use kelpie_topology::host::{NodeKind, is_affinitive};
 
 /// Matrices of a round that is not healthy by its first. Source: docs/explained/host-diagnosis.md, the repeat rule.
 const REPEATED: usize = 5;
@@ -101,7 +101,7 @@ impl OpenedHost {
     ///
     /// # Errors
     /// The host does not answer, or its matrix cannot be judged.
-    pub fn round(&mut self, plan: &RoundPlan<'_>) -> anyhow::Result<Result<(Matrix, Diagnosis), String>> {
+    pub fn round(&mut self, plan: &RoundPlan<'_>) -> anyhow::Result<Result<(Matrix, HostDiagnosis), String>> {
         let mut matrices = Vec::new();
         let found = loop {
             match self.measured(plan)? {
@@ -110,9 +110,9 @@ impl OpenedHost {
             }
             let (matrix, repeats) = matrices.split_first().context("one was measured")?;
             let found =
-                diagnose(Question { host: &self.topology, matrix, repeats, baseline: plan.baseline, busy: false })?;
+                diagnose(HostQuestion { host: &self.topology, matrix, repeats, baseline: plan.baseline, busy: false })?;
             // On a busy host no answer is healthy, and each look costs its applications.
-            if found.verdict == Verdict::Healthy || plan.is_busy || matrices.len() == REPEATED {
+            if found.verdict == HostVerdict::Healthy || plan.is_busy || matrices.len() == REPEATED {
                 break found;
             }
         };
@@ -122,7 +122,7 @@ impl OpenedHost {
 
     /// A matrix, or why it did not come to its end.
     fn measured(&mut self, plan: &RoundPlan<'_>) -> anyhow::Result<Result<Matrix, String>> {
-        let rounds = Rounds { share: plan.share, cells: self.cells(plan.is_busy), beside_others: plan.is_busy };
+        let rounds = LoopbackRounds { share: plan.share, cells: self.cells(plan.is_busy), beside_others: plan.is_busy };
         let measured = measure(self.host.as_mut(), &rounds, &mut |_, _, _| (plan.goes_on)())?;
         match measured.stopped.clone() {
             Some(why) => Ok(Err(why)),
@@ -132,7 +132,7 @@ impl OpenedHost {
 }
 
 /// What was measured, as the file has it.
-pub fn matrix_of(host: &dyn LoopbackHost, measured: &Measured, measured_by: String) -> Matrix {
+pub fn matrix_of(host: &dyn LoopbackHost, measured: &HostMatrices, measured_by: String) -> Matrix {
     let is_busy = |activity: &Option<Activity>| activity.is_some_and(|activity| activity.is_busy());
     let rows = host.rnics();
     let busy = rows.iter().zip(&measured.activity).filter(|(_, activity)| is_busy(activity));

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use kelpie_agent::PairSubsystem;
-use kelpie_agent::pair::rounds::{Look, Moved, Round};
+use kelpie_agent::pair::rounds::{Look, RoundResult, TrafficRound};
 use kelpie_diagnosis::ports::{EndReading, Failover, Mode, PortReading, QpReading, Readings};
-use kelpie_engine::bond::{Bond, Member};
+use kelpie_engine::bond::{Bond, BondMember};
 use kelpie_monitor::pause::host_pause;
 use kelpie_monitor::sources::{LINK_SPEED, Reading};
 use kelpie_monitor::{Check, rates::rates as rates_of};
-use kelpie_paths::catalog::{Catalog, Direction, End, Path, QpPort};
+use kelpie_paths::catalog::{Catalog, CatalogDirection, CatalogEnd, QpPort, SourcePortPath};
 use kelpie_paths::probe::{Depth, lag_ports, look};
 use kelpie_spaces::flow_label::{FIRST_PORT, label_of_qps, port_of_label};
 use kelpie_spaces::{Bytes, Depths, Flow, Host, Opcode, Request, Workload};
@@ -66,7 +66,7 @@ pub fn fills_ports(workload: &Workload) -> bool {
 
 /// Commands that take a port down, and up again.
 #[derive(Debug, Clone)]
-pub struct Cable {
+pub struct CableCommands {
     /// Down.
     pub down: String,
     /// Up.
@@ -95,7 +95,7 @@ pub fn checks(
     subsystem: &mut PairSubsystem,
     workload: &Workload,
     choice: &Choice,
-    cable: Option<&Cable>,
+    cable: Option<&CableCommands>,
     stop: &AtomicBool,
     say: Say<'_>,
 ) -> anyhow::Result<Vec<Check>> {
@@ -141,7 +141,7 @@ fn is_sent(op: Opcode) -> bool {
     !matches!(op, Opcode::Read | Opcode::FetchAdd | Opcode::CmpSwap)
 }
 
-fn unread(from: Host, ends: &[End]) -> Readings {
+fn unread(from: Host, ends: &[CatalogEnd]) -> Readings {
     let own = ends.iter().find(|end| end.host == from).expect("both hosts have said what they are");
     let down = ends.iter().flat_map(|end| end.down.iter().map(move |port| format!("{port} of host {}", end.host)));
     Readings {
@@ -175,7 +175,7 @@ fn read(
     hosts: &mut Hosts<'_>,
     workload: &Workload,
     choice: &Choice,
-    cable: Option<&Cable>,
+    cable: Option<&CableCommands>,
     readings: &mut [Readings],
 ) -> anyhow::Result<()> {
     let chosen = chosen(workload, choice)?;
@@ -226,7 +226,7 @@ fn read(
 
 /// What a bond's ports are, and what they counted until `after`, so many seconds later.
 fn nic(bond: &Bond, after: Option<(&Bond, f64)>) -> EndReading {
-    let port = |(place, member): (usize, &Member)| {
+    let port = |(place, member): (usize, &BondMember)| {
         let later = after.and_then(|(after, seconds)| Some((after.members.get(place)?, seconds)));
         let errors = later.map(|(later, _)| later.errors.saturating_sub(member.errors));
         let paused = later.and_then(|(later, seconds)| {
@@ -254,12 +254,12 @@ fn nic(bond: &Bond, after: Option<(&Bond, f64)>) -> EndReading {
 }
 
 /// How long the counters of both bonds ran, at least. Units: seconds.
-fn round_seconds(moved: &Moved) -> f64 {
+fn round_seconds(moved: &RoundResult) -> f64 {
     moved.looks.last().map_or(0.0, |look| look.at.as_secs_f64())
 }
 
-fn round(workload: &Workload, chosen: &[Vec<QpPort>]) -> Round {
-    Round {
+fn round(workload: &Workload, chosen: &[Vec<QpPort>]) -> TrafficRound {
+    TrafficRound {
         workload: workload.clone(),
         ports: chosen.to_vec(),
         lasts: WARM_UP + MEASURED,
@@ -271,7 +271,7 @@ fn round(workload: &Workload, chosen: &[Vec<QpPort>]) -> Round {
 }
 
 /// Refuses traffic whose QPs are not on the LAG ports of the plan.
-fn must_be_put(workload: &Workload, moved: &Moved) -> anyhow::Result<()> {
+fn must_be_put(workload: &Workload, moved: &RoundResult) -> anyhow::Result<()> {
     for (flow, moved) in workload.flows.iter().zip(&moved.flows) {
         if let Some(Err(reason)) = &moved.lag {
             bail!("host {}: its QPs could not be put on the plan's LAG ports: {reason}; probe again", flow.from);
@@ -290,7 +290,7 @@ fn chosen(workload: &Workload, choice: &Choice) -> anyhow::Result<Vec<Vec<QpPort
             Choice::Given(ports) => ports.iter().copied().map(QpPort::hashed).collect(),
             Choice::Planned(catalog) => {
                 let all: Vec<QpPort> =
-                    catalog.plan(flow.from, *first + flow.qps as usize).into_iter().map(Path::port).collect();
+                    catalog.plan(flow.from, *first + flow.qps as usize).into_iter().map(SourcePortPath::port).collect();
                 if all.is_empty() {
                     bail!(no_plan(catalog, flow.from));
                 }
@@ -315,7 +315,7 @@ fn no_plan(catalog: &Catalog, from: Host) -> String {
 }
 
 /// The source ports that QPs had: those that were chosen, else those that follow from their numbers.
-fn ports_in_use(moved: &Moved, chosen: &[Vec<QpPort>]) -> Vec<Vec<QpPort>> {
+fn ports_in_use(moved: &RoundResult, chosen: &[Vec<QpPort>]) -> Vec<Vec<QpPort>> {
     let own = |(local, remote): &(u32, u32)| QpPort::hashed(port_of_label(label_of_qps(*local, *remote)));
     let flows = moved.flows.iter().zip(chosen);
     flows
@@ -324,10 +324,10 @@ fn ports_in_use(moved: &Moved, chosen: &[Vec<QpPort>]) -> Vec<Vec<QpPort>> {
 }
 
 /// One path a host for all of its QPs: one that nothing is wrong with, if there is any.
-fn alone(workload: &Workload, used: &[Vec<QpPort>], found: &[Direction]) -> Vec<Vec<QpPort>> {
+fn alone(workload: &Workload, used: &[Vec<QpPort>], found: &[CatalogDirection]) -> Vec<Vec<QpPort>> {
     let sound = Host::BOTH.map(|host| {
         let paths = &found[usize::from(host == Host::B)].paths;
-        paths.iter().find(|path| path.fault.is_none()).or(paths.first()).map(Path::port)
+        paths.iter().find(|path| path.fault.is_none()).or(paths.first()).map(SourcePortPath::port)
     });
     let of_flow = |(flow, used): (&Flow, &Vec<QpPort>)| {
         sound[usize::from(flow.from == Host::B)].or(used.first().copied()).into_iter().collect()
@@ -335,7 +335,7 @@ fn alone(workload: &Workload, used: &[Vec<QpPort>], found: &[Direction]) -> Vec<
     workload.flows.iter().zip(used).map(of_flow).collect()
 }
 
-fn qp(own: QpPort, direction: &Direction) -> QpReading {
+fn qp(own: QpPort, direction: &CatalogDirection) -> QpReading {
     let path = direction.paths.iter().find(|path| path.port() == own);
     let loss = path.filter(|path| path.sent > 0).map(|path| (path.sent - path.received) as f64 / path.sent as f64);
     QpReading {
@@ -351,10 +351,10 @@ fn fail_over(
     hosts: &mut Hosts<'_>,
     workload: &Workload,
     chosen: &[Vec<QpPort>],
-    cable: &Cable,
+    cable: &CableCommands,
 ) -> anyhow::Result<Option<Failover>> {
     hosts.say("a port goes down during traffic");
-    let round = Round { lasts: LONGEST, watches_ports: true, ..round(workload, chosen) };
+    let round = TrafficRound { lasts: LONGEST, watches_ports: true, ..round(workload, chosen) };
     let up_since = Mutex::new(None::<Instant>);
     let pulling = thread::scope(|scope| {
         let puller = scope.spawn(|| -> anyhow::Result<Instant> {
@@ -416,7 +416,7 @@ fn gap(looks: &[(Instant, u64)], begun: Instant, is_up: Instant) -> Option<u64> 
 }
 
 /// Whether each port that was seen down had traffic after it was up again; unknown if none was seen down.
-fn came_back(moved: &Moved) -> Option<bool> {
+fn came_back(moved: &RoundResult) -> Option<bool> {
     let mut answer = None;
     for host in Host::BOTH {
         for port in 0..moved.before.get(host).members.len().min(2) {
@@ -476,7 +476,7 @@ mod tests {
             pcie_bps: None,
         };
         let bonds = || PerHost { a: bond(), b: bond() };
-        let moved = |lag| Moved {
+        let moved = |lag| RoundResult {
             flows: vec![FlowMoved { lag, ..FlowMoved::default() }],
             before: bonds(),
             after: bonds(),
@@ -495,7 +495,7 @@ mod tests {
 
     #[test]
     fn what_ports_counted_is_of_the_time_between_two_looks() {
-        let counted = |errors, micros| Member {
+        let counted = |errors, micros| BondMember {
             name: "eth0".to_owned(),
             mac: String::new(),
             is_up: true,

@@ -16,7 +16,7 @@ use crate::{Say, ports, simulated};
 
 /// What the name of a subsystem stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum SubsystemKind<'a> {
     /// A simulated one: a model's name or file.
     Simulated(&'a str),
     /// A real pair, described by this file.
@@ -28,18 +28,18 @@ pub enum Kind<'a> {
 /// # Errors
 ///
 /// Nothing has this name, or the lab is not up.
-pub fn kind(name: &str) -> anyhow::Result<Kind<'_>> {
+pub fn kind(name: &str) -> anyhow::Result<SubsystemKind<'_>> {
     match name.strip_prefix("sim:") {
         Some("") => {
             bail!("`sim:` names no model; write sim:NAME or sim:path.yaml, `kelpie subsystem list` shows the names")
         }
-        Some(model) => Ok(Kind::Simulated(model)),
-        None if name == "lab" => Ok(Kind::Pair(kelpie_agent::lab::pair_file()?)),
-        None if name == "dual-lab" => Ok(Kind::Pair(kelpie_agent::lab::dual_port_pair_file()?)),
+        Some(model) => Ok(SubsystemKind::Simulated(model)),
+        None if name == "lab" => Ok(SubsystemKind::Pair(kelpie_agent::lab::pair_file()?)),
+        None if name == "dual-lab" => Ok(SubsystemKind::Pair(kelpie_agent::lab::dual_port_pair_file()?)),
         None if !name.contains(['.', '/']) && !Path::new(name).exists() => {
             bail!("no subsystem `{name}`; write sim:NAME, sim:path.yaml, lab, or the file of a pair")
         }
-        None => Ok(Kind::Pair(PathBuf::from(name))),
+        None => Ok(SubsystemKind::Pair(PathBuf::from(name))),
     }
 }
 
@@ -78,7 +78,7 @@ pub fn pair_source(path: &Path) -> anyhow::Result<String> {
 
 /// Changes to the model of a simulated subsystem.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Changes<'a> {
+pub struct ModelChanges<'a> {
     /// Paths of parameters with their values.
     pub set: &'a [(String, String)],
     /// Numbers of anomalies whose fix is applied.
@@ -106,9 +106,9 @@ impl OpenedSubsystem {
     ///
     /// As for [`kind`], [`load_simulated`] and [`pair_file`]; a change does not fit the model, or an agent does not
     /// answer.
-    pub fn open(name: &str, changes: Changes<'_>, say: Say<'_>) -> anyhow::Result<Self> {
+    pub fn open(name: &str, changes: ModelChanges<'_>, say: Say<'_>) -> anyhow::Result<Self> {
         match kind(name)? {
-            Kind::Simulated(model) => {
+            SubsystemKind::Simulated(model) => {
                 let mut subsystem = load_simulated(model)?;
                 for anomaly in changes.fix {
                     subsystem.fix(*anomaly).with_context(|| format!("--fix {anomaly}"))?;
@@ -124,10 +124,10 @@ impl OpenedSubsystem {
                 }
                 Ok(Self::Simulated(Box::new(subsystem)))
             }
-            Kind::Pair(_) if !changes.set.is_empty() || !changes.fix.is_empty() => {
+            SubsystemKind::Pair(_) if !changes.set.is_empty() || !changes.fix.is_empty() => {
                 bail!("--set and --fix change the model of a simulated subsystem; `{name}` is real")
             }
-            Kind::Pair(path) => Self::open_pair(&path, say),
+            SubsystemKind::Pair(path) => Self::open_pair(&path, say),
         }
     }
 

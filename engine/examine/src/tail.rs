@@ -15,7 +15,7 @@ const FINGERPRINT: u64 = 1 << 10;
 
 /// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum FileChange {
     /// It is another file under the same name.
     Replaced,
     /// It was cut.
@@ -55,7 +55,7 @@ impl Tail {
     /// # Errors
     ///
     /// The file is there and cannot be read.
-    pub fn resume(place: &Position) -> anyhow::Result<(Self, Option<Change>)> {
+    pub fn resume(place: &Position) -> anyhow::Result<(Self, Option<FileChange>)> {
         let mut tail = Self::new(&place.path);
         if !tail.try_open()? {
             return Ok((tail, None));
@@ -63,10 +63,10 @@ impl Tail {
         let (file, offset) = tail.open.as_mut().expect("just opened");
         let now = file.metadata().with_context(|| place.path.display().to_string())?;
         if (now.dev(), now.ino()) != (place.device, place.inode) || now.len() < place.offset {
-            return Ok((tail, Some(Change::Replaced)));
+            return Ok((tail, Some(FileChange::Replaced)));
         }
         if fingerprint(file, place.offset)? != place.begin {
-            return Ok((tail, Some(Change::Truncated)));
+            return Ok((tail, Some(FileChange::Truncated)));
         }
         *offset = place.offset;
         tail.begin.clone_from(&place.begin);
@@ -92,7 +92,7 @@ impl Tail {
     /// # Errors
     ///
     /// The file is there and cannot be read.
-    pub fn read(&mut self, most: usize, mut give: impl FnMut(&[u8])) -> anyhow::Result<(usize, Option<Change>)> {
+    pub fn read(&mut self, most: usize, mut give: impl FnMut(&[u8])) -> anyhow::Result<(usize, Option<FileChange>)> {
         if !self.try_open()? {
             return Ok((0, None));
         }
@@ -104,7 +104,7 @@ impl Tail {
         if length < *offset || (length > *offset && fingerprint(file, *offset).with_context(name)? != self.begin) {
             *offset = 0;
             self.begin.clear();
-            return Ok((0, Some(Change::Truncated)));
+            return Ok((0, Some(FileChange::Truncated)));
         }
         let mut count = advance(file, offset, most, &mut give).with_context(name)?;
         // The old file is read to its end before its successor: what came until this moment as well.
@@ -114,7 +114,7 @@ impl Tail {
             if count == 0 {
                 self.open = None;
                 self.begin.clear();
-                return Ok((0, Some(Change::Replaced)));
+                return Ok((0, Some(FileChange::Replaced)));
             }
         }
         if self.begin.len() < 2 * FINGERPRINT as usize {
@@ -192,7 +192,7 @@ fn fingerprint(file: &mut File, offset: u64) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    fn read(tail: &mut Tail) -> (String, Option<Change>) {
+    fn read(tail: &mut Tail) -> (String, Option<FileChange>) {
         let mut all = Vec::new();
         let (_, change) = tail.read(1 << 20, |piece| all.extend_from_slice(piece)).expect("it reads");
         (String::from_utf8(all).expect("text"), change)
@@ -207,17 +207,17 @@ mod tests {
         std::fs::write(&path, "one\n").expect("written");
         assert_eq!(read(&mut tail), ("one\n".to_owned(), None));
         std::fs::write(&path, "x\n").expect("written");
-        assert_eq!(read(&mut tail).1, Some(Change::Truncated));
+        assert_eq!(read(&mut tail).1, Some(FileChange::Truncated));
         assert_eq!(read(&mut tail).0, "x\n");
         std::fs::write(&path, "longer than before\n").expect("written");
-        assert_eq!(read(&mut tail).1, Some(Change::Truncated), "cut and longer again between two looks");
+        assert_eq!(read(&mut tail).1, Some(FileChange::Truncated), "cut and longer again between two looks");
         assert_eq!(read(&mut tail).0, "longer than before\n");
         std::fs::rename(&path, folder.path().join("log.1")).expect("moved");
         assert_eq!(read(&mut tail), (String::new(), None));
         std::fs::write(folder.path().join("log.1"), "longer than before\nlast of the old one\n").expect("written");
         std::fs::write(&path, "new\n").expect("written");
         assert_eq!(read(&mut tail).0, "last of the old one\n");
-        assert_eq!(read(&mut tail).1, Some(Change::Replaced));
+        assert_eq!(read(&mut tail).1, Some(FileChange::Replaced));
         assert_eq!(read(&mut tail).0, "new\n");
     }
 
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!((change, read(&mut again).0.as_str()), (None, "thr"));
         std::fs::write(&path, "ONE\ntwo\nthree\n").expect("written");
         let (mut other, change) = Tail::resume(&place).expect("it reads");
-        assert_eq!((change, read(&mut other).0.len()), (Some(Change::Truncated), 14));
+        assert_eq!((change, read(&mut other).0.len()), (Some(FileChange::Truncated), 14));
         Tail::new(folder.path()).read(1, |_| ()).expect_err("a folder is no file");
     }
 }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use kelpie_paths::{Planner, PortSearch};
-use kelpie_topology::{Cluster, Part, Working};
+use kelpie_topology::{Cluster, FabricPart, Working};
 
 fn main() {
     divan::main();
@@ -90,7 +90,7 @@ fn one_request_and_its_release(bencher: Bencher) {
 fn one_request_and_its_release_with_a_failure(bencher: Bencher) {
     let cluster = cluster();
     let mut planner = plan(&cluster, ring(&cluster));
-    planner.set(Part::Cable { leaf: 0, spine: 0, cable: None }, false, &mut Vec::new());
+    planner.set(FabricPart::Cable { leaf: 0, spine: 0, cable: None }, false, &mut Vec::new());
     let mut nic = 0;
     bencher.bench_local(move || {
         nic = (nic + 37) % 9000;

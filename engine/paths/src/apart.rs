@@ -1,6 +1,6 @@
 //! Telling flows that ran at once apart by the counters of two ports: which subset of them adds up to what each moved.
 
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 
 /// Most flows at once. Source: our choice, because subsets are tried one by one.
 pub const MOST: usize = 10;
@@ -14,7 +14,7 @@ const OTHERS: f64 = 300.0;
 
 /// What a flow or a port moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
+pub struct MovedAmount {
     /// Packets.
     pub packets: u64,
     /// Bytes: of a flow its payload, of a port all.
@@ -22,13 +22,13 @@ pub struct Amount {
 }
 
 /// The port of each flow: none of a flow that moved nothing, and none of all if more than one answer fits.
-pub fn tell_apart(flows: &[Amount], ports: [Amount; 2]) -> Vec<Option<Side>> {
+pub fn tell_apart(flows: &[MovedAmount], ports: [MovedAmount; 2]) -> Vec<Option<PortSide>> {
     let moving: Vec<usize> = (0..flows.len()).filter(|flow| flows[*flow].packets > 0).collect();
     let mut told = vec![None; flows.len()];
     if moving.is_empty() || moving.len() > MOST {
         return told;
     }
-    let sum = |amounts: &mut dyn Iterator<Item = Amount>| {
+    let sum = |amounts: &mut dyn Iterator<Item = MovedAmount>| {
         amounts.fold([0.0, 0.0], |[packets, bytes], one| [packets + one.packets as f64, bytes + one.bytes as f64])
     };
     let [packets, payload] = sum(&mut moving.iter().map(|flow| flows[*flow]));
@@ -49,7 +49,7 @@ pub fn tell_apart(flows: &[Amount], ports: [Amount; 2]) -> Vec<Option<Side>> {
     let [(best, subset), (second, _), ..] = ranked[..] else { return told };
     if second >= 2.0 * best + OTHERS {
         for (place, flow) in moving.iter().enumerate() {
-            told[*flow] = Some(Side::BOTH[(subset >> place) & 1]);
+            told[*flow] = Some(PortSide::BOTH[(subset >> place) & 1]);
         }
     }
     told
@@ -65,8 +65,8 @@ mod tests {
     const HEADER: u64 = 58;
 
     /// Ports of flows on these sides, and packets of others on them.
-    fn ports(flows: &[Amount], sides: &[Side], others: [u64; 2]) -> [Amount; 2] {
-        let mut ports = others.map(|packets| Amount { packets, bytes: 70 * packets });
+    fn ports(flows: &[MovedAmount], sides: &[PortSide], others: [u64; 2]) -> [MovedAmount; 2] {
+        let mut ports = others.map(|packets| MovedAmount { packets, bytes: 70 * packets });
         for (flow, side) in flows.iter().zip(sides) {
             ports[side.index()].packets += flow.packets;
             ports[side.index()].bytes += flow.bytes + HEADER * flow.packets;
@@ -79,9 +79,9 @@ mod tests {
         let mut rng = Pcg64Mcg::new(5);
         for turn in 0..2000 {
             let count = 1 + turn % 7;
-            let flow = |place: usize, packets: u64| Amount { packets, bytes: packets * (64 << place) };
-            let flows: Vec<Amount> = (0..count).map(|place| flow(place, rng.random_range(10..20))).collect();
-            let sides: Vec<Side> = (0..count).map(|_| Side::BOTH[usize::from(rng.random::<bool>())]).collect();
+            let flow = |place: usize, packets: u64| MovedAmount { packets, bytes: packets * (64 << place) };
+            let flows: Vec<MovedAmount> = (0..count).map(|place| flow(place, rng.random_range(10..20))).collect();
+            let sides: Vec<PortSide> = (0..count).map(|_| PortSide::BOTH[usize::from(rng.random::<bool>())]).collect();
             let told = tell_apart(&flows, ports(&flows, &sides, [rng.random_range(0..2), rng.random_range(0..2)]));
             // Either the truth or nothing; mostly the truth.
             assert!(
@@ -89,8 +89,17 @@ mod tests {
             );
         }
         let told = |others| {
-            let flows: Vec<Amount> = (0..7).map(|place| Amount { packets: 15, bytes: 15 * (64 << place) }).collect();
-            let sides = [Side::Left, Side::Right, Side::Right, Side::Left, Side::Left, Side::Right, Side::Left];
+            let flows: Vec<MovedAmount> =
+                (0..7).map(|place| MovedAmount { packets: 15, bytes: 15 * (64 << place) }).collect();
+            let sides = [
+                PortSide::Left,
+                PortSide::Right,
+                PortSide::Right,
+                PortSide::Left,
+                PortSide::Left,
+                PortSide::Right,
+                PortSide::Left,
+            ];
             tell_apart(&flows, ports(&flows, &sides, others)) == sides.map(Some)
         };
         assert!(told([0, 0]) && told([2, 1]) && !told([40, 3]), "and too many others leave nothing");
@@ -98,10 +107,10 @@ mod tests {
 
     #[test]
     fn equal_flows_are_not_told_apart_and_those_that_moved_nothing_have_no_port() {
-        let equal = [Amount { packets: 10, bytes: 640 }; 2];
-        let sides = [Side::Left, Side::Right];
+        let equal = [MovedAmount { packets: 10, bytes: 640 }; 2];
+        let sides = [PortSide::Left, PortSide::Right];
         assert_eq!(tell_apart(&equal, ports(&equal, &sides, [0, 0])), [None, None]);
-        let dead = [Amount { packets: 10, bytes: 640 }, Amount::default()];
-        assert_eq!(tell_apart(&dead, ports(&dead, &sides, [0, 0])), [Some(Side::Left), None]);
+        let dead = [MovedAmount { packets: 10, bytes: 640 }, MovedAmount::default()];
+        assert_eq!(tell_apart(&dead, ports(&dead, &sides, [0, 0])), [Some(PortSide::Left), None]);
     }
 }

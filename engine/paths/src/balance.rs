@@ -33,7 +33,7 @@ const TRIES: u8 = 6;
 
 /// A QP as its planner knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
+pub struct BalancedQp {
     /// Leaf that it leaves by.
     pub from_leaf: u32,
     /// Leaf that it arrives by.
@@ -45,8 +45,8 @@ pub struct Member {
 /// The balance of one planner's QPs.
 #[derive(Debug)]
 pub struct Balance {
-    members: Vec<Member>,
-    state: Vec<State>,
+    members: Vec<BalancedQp>,
+    state: Vec<CableState>,
     planes: u32,
     /// Time that one more flow on a cable adds to a message. Units: those of the readings.
     unit: f64,
@@ -59,7 +59,7 @@ pub struct Balance {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct State {
+struct CableState {
     mean: f64,
     readings: u32,
     waits: u32,
@@ -70,7 +70,7 @@ struct State {
 /// A cable, by its leaf and plane: up or down.
 type Cable = (bool, u32, u32);
 
-impl Member {
+impl BalancedQp {
     fn cables(&self) -> [Cable; 2] {
         [(false, self.from_leaf, self.plane), (true, self.to_leaf, self.plane)]
     }
@@ -79,8 +79,8 @@ impl Member {
 impl Balance {
     /// Watches QPs over so many planes; `unit` is the time of a message alone on a cable. Planners have different
     /// seeds, so that they seldom move at once.
-    pub fn new(members: Vec<Member>, planes: u32, unit: f64, seed: u64) -> Self {
-        let state = vec![State::default(); members.len()];
+    pub fn new(members: Vec<BalancedQp>, planes: u32, unit: f64, seed: u64) -> Self {
+        let state = vec![CableState::default(); members.len()];
         Self { members, state, planes, unit, seed, iteration: 0, first_move: 0, last_move: 0, avoided: BTreeSet::new() }
     }
 
@@ -106,7 +106,7 @@ impl Balance {
         let mut moves = Vec::new();
         let mut busy: Vec<(bool, u32)> = Vec::new();
         for qp in late {
-            let Member { from_leaf, to_leaf, .. } = self.members[qp];
+            let BalancedQp { from_leaf, to_leaf, .. } = self.members[qp];
             // One move per leaf at a time: two could have the same reason.
             if busy.contains(&(false, from_leaf)) || busy.contains(&(true, to_leaf)) || !self.tosses(qp) {
                 continue;
@@ -142,7 +142,7 @@ impl Balance {
             if let Some(expected) = state.expected.take()
                 && state.mean > expected * DISAPPOINTED
             {
-                let Member { from_leaf, to_leaf, plane } = self.members[qp];
+                let BalancedQp { from_leaf, to_leaf, plane } = self.members[qp];
                 self.avoided.insert((from_leaf, plane));
                 self.avoided.insert((to_leaf, plane));
             }
@@ -177,7 +177,7 @@ impl Balance {
 
     /// The plane that is expected to be best, if it is worth a move.
     fn better(&self, qp: usize) -> Option<(u32, f64)> {
-        let Member { from_leaf, to_leaf, plane } = self.members[qp];
+        let BalancedQp { from_leaf, to_leaf, plane } = self.members[qp];
         let mut latest: BTreeMap<Cable, f64> = BTreeMap::new();
         for (member, state) in self.members.iter().zip(&self.state) {
             for cable in member.cables() {
@@ -205,7 +205,7 @@ impl Balance {
 
     /// All QPs on cables that a move changes are measured anew before they move.
     fn quieten(&mut self, moved: usize, before: u32, after: u32) {
-        let Member { from_leaf, to_leaf, .. } = self.members[moved];
+        let BalancedQp { from_leaf, to_leaf, .. } = self.members[moved];
         for (member, state) in self.members.iter().zip(&mut self.state) {
             let near = member.from_leaf == from_leaf || member.to_leaf == to_leaf;
             if near && (member.plane == before || member.plane == after) {

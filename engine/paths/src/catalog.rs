@@ -7,7 +7,7 @@ mod rules;
 pub use changes::contradictions;
 
 use kelpie_spaces::{DocumentError, Host, read_tagged};
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 use serde::{Deserialize, Serialize};
 
 /// How a device chooses that deals QPs out to the ports of its bond, in the words of mlx5's driver.
@@ -25,7 +25,7 @@ pub const LONGEST_REASON: usize = LONGEST / 4;
 /// A port of a bond.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Port {
+pub struct BondPort {
     /// Network interface.
     pub name: String,
     /// Its own address.
@@ -35,7 +35,7 @@ pub struct Port {
 /// What the paths of a host begin and end at. A catalog is of no use once any of it has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct End {
+pub struct CatalogEnd {
     /// Which host.
     pub host: Host,
     /// RDMA device.
@@ -49,7 +49,7 @@ pub struct End {
     /// How the device itself chooses, if it says so.
     pub selection: String,
     /// Ports, the left one first.
-    pub ports: Vec<Port>,
+    pub ports: Vec<BondPort>,
     /// Those that were down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub down: Vec<String>,
@@ -58,7 +58,7 @@ pub struct End {
 /// What a source port leads to; if the device deals QPs out, a source port of a QP that was put on a LAG port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Path {
+pub struct SourcePortPath {
     /// UDP source port.
     pub source_port: u16,
     /// LAG port on which its QP was put.
@@ -66,10 +66,10 @@ pub struct Path {
     pub lag_port: Option<u8>,
     /// Port by which it leaves; none if it could not be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leaves: Option<Side>,
+    pub leaves: Option<PortSide>,
     /// Port at which it arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arrives: Option<Side>,
+    pub arrives: Option<PortSide>,
     /// Packets that were sent to measure loss.
     pub sent: u64,
     /// Those that arrived.
@@ -104,11 +104,11 @@ impl QpPort {
 /// A pair of ports, and what goes through both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Way {
+pub struct PortPair {
     /// Port of the sender.
-    pub leaves: Side,
+    pub leaves: PortSide,
     /// Port of the receiver.
-    pub arrives: Side,
+    pub arrives: PortSide,
     /// Goodput. Units: bits/s.
     pub bps: f64,
 }
@@ -123,7 +123,7 @@ pub struct LagPort {
     pub active: u8,
     /// Port of the bond by which such a QP was seen to leave; none if it could not be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leaves: Option<Side>,
+    pub leaves: Option<PortSide>,
 }
 
 /// What came of putting QPs on the ports of a LAG: one of both.
@@ -140,7 +140,7 @@ pub struct Lag {
 
 impl Lag {
     /// The ports that were seen to lead to a side.
-    pub fn known(&self) -> impl Iterator<Item = (u8, Side)> + '_ {
+    pub fn known(&self) -> impl Iterator<Item = (u8, PortSide)> + '_ {
         self.ports.iter().filter_map(|one| Some((one.port, one.leaves?)))
     }
 }
@@ -148,16 +148,16 @@ impl Lag {
 /// All that was found in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Direction {
+pub struct CatalogDirection {
     /// The sender.
     pub from: Host,
     /// LAG ports of the sender, if its device deals QPs out to the ports of its bond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<Lag>,
     /// By source port.
-    pub paths: Vec<Path>,
+    pub paths: Vec<SourcePortPath>,
     /// Throughput of the pairs of ports.
-    pub ways: Vec<Way>,
+    pub ways: Vec<PortPair>,
 }
 
 /// A catalog.
@@ -171,12 +171,12 @@ pub struct Catalog {
     /// The same. Units: seconds since 1970.
     pub measured_unix_s: u64,
     /// Both hosts.
-    pub ends: Vec<End>,
+    pub ends: Vec<CatalogEnd>,
     /// Both directions.
-    pub directions: Vec<Direction>,
+    pub directions: Vec<CatalogDirection>,
 }
 
-impl Path {
+impl SourcePortPath {
     /// One of which nothing is known yet.
     pub fn unknown(QpPort { source_port, lag_port }: QpPort) -> Self {
         Self {
@@ -198,7 +198,7 @@ impl Path {
     }
 }
 
-impl End {
+impl CatalogEnd {
     /// Whether the device deals QPs out to the ports of its bond, whatever their source ports are.
     pub fn deals(&self) -> bool {
         self.selection == DEALT
@@ -234,20 +234,20 @@ impl Catalog {
     }
 
     /// Paths from one host that leave and arrive on this side and that nothing is wrong with.
-    fn sound(&self, from: Host, side: Side) -> Vec<&Path> {
+    fn sound(&self, from: Host, side: PortSide) -> Vec<&SourcePortPath> {
         let direction = self.directions.iter().filter(|direction| direction.from == from);
-        let fits = |path: &&Path| [path.leaves, path.arrives] == [Some(side); 2] && path.fault.is_none();
+        let fits = |path: &&SourcePortPath| [path.leaves, path.arrives] == [Some(side); 2] && path.fault.is_none();
         direction.flat_map(|direction| &direction.paths).filter(fits).collect()
     }
 
     /// Their source ports.
-    pub fn straight(&self, from: Host, side: Side) -> Vec<u16> {
+    pub fn straight(&self, from: Host, side: PortSide) -> Vec<u16> {
         self.sound(from, side).into_iter().map(|path| path.source_port).collect()
     }
 
     /// Paths for so many QPs, half and half: left to left, right to right, none twice while there are enough.
-    pub fn plan(&self, from: Host, qps: usize) -> Vec<&Path> {
-        let sides = Side::BOTH.map(|side| self.sound(from, side));
+    pub fn plan(&self, from: Host, qps: usize) -> Vec<&SourcePortPath> {
+        let sides = PortSide::BOTH.map(|side| self.sound(from, side));
         let usable: Vec<_> = sides.iter().filter(|paths| !paths.is_empty()).collect();
         (0..if usable.is_empty() { 0 } else { qps })
             .map(|qp| (qp / usable.len(), usable[qp % usable.len()]))
@@ -260,9 +260,9 @@ impl Catalog {
 mod tests {
     use super::*;
 
-    fn end(host: Host) -> End {
-        let port = |name: &str| Port { name: name.to_owned(), mac: format!("52:54:00:00:00:0{}", name.len()) };
-        End {
+    fn end(host: Host) -> CatalogEnd {
+        let port = |name: &str| BondPort { name: name.to_owned(), mac: format!("52:54:00:00:00:0{}", name.len()) };
+        CatalogEnd {
             host,
             device: "rxe0".to_owned(),
             gid: "0000:0000:0000:0000:0000:ffff:0a09:0101".to_owned(),
@@ -275,8 +275,8 @@ mod tests {
     }
 
     fn catalog() -> Catalog {
-        use Side::{Left, Right};
-        let path = |source_port, leaves, arrives, fault: Option<&str>| Path {
+        use PortSide::{Left, Right};
+        let path = |source_port, leaves, arrives, fault: Option<&str>| SourcePortPath {
             leaves: Some(leaves),
             arrives: Some(arrives),
             sent: 200,
@@ -284,7 +284,7 @@ mod tests {
             latency_us: Some(12.5),
             group: Some(0),
             fault: fault.map(str::to_owned),
-            ..Path::unknown(QpPort::hashed(source_port))
+            ..SourcePortPath::unknown(QpPort::hashed(source_port))
         };
         let paths = vec![
             path(50_000, Left, Left, None),
@@ -293,8 +293,8 @@ mod tests {
             path(50_003, Left, Left, None),
             path(50_004, Right, Right, Some("loses 2 %")),
         ];
-        let way = Way { leaves: Left, arrives: Left, bps: 1.5e7 };
-        let direction = |from| Direction { from, lag: None, paths: paths.clone(), ways: vec![way.clone()] };
+        let way = PortPair { leaves: Left, arrives: Left, bps: 1.5e7 };
+        let direction = |from| CatalogDirection { from, lag: None, paths: paths.clone(), ways: vec![way.clone()] };
         Catalog {
             subsystem: "rack 7".to_owned(),
             measured: "2026-11-24 07:00:00 UTC".to_owned(),
@@ -308,7 +308,7 @@ mod tests {
     fn a_catalog_reads_back_and_plans_half_and_half_without_what_is_faulty() {
         let catalog = catalog();
         assert_eq!(Catalog::from_yaml("c.yaml", &catalog.to_yaml()).expect("it was written so"), catalog);
-        assert_eq!(catalog.straight(Host::A, Side::Right), [50_001]);
+        assert_eq!(catalog.straight(Host::A, PortSide::Right), [50_001]);
         let plan = |catalog: &Catalog, from, qps| -> Vec<u16> {
             catalog.plan(from, qps).into_iter().map(|path| path.source_port).collect()
         };
@@ -325,9 +325,9 @@ mod tests {
         catalog.ends[0].selection = "queue_affinity".to_owned();
         let port = |port, leaves| LagPort { port, active: port, leaves: Some(leaves) };
         let direction = &mut catalog.directions[0];
-        direction.lag = Some(Lag { ports: vec![port(1, Side::Right), port(2, Side::Left)], refused: None });
+        direction.lag = Some(Lag { ports: vec![port(1, PortSide::Right), port(2, PortSide::Left)], refused: None });
         for path in &mut direction.paths {
-            path.lag_port = Some(if path.leaves == Some(Side::Right) { 1 } else { 2 });
+            path.lag_port = Some(if path.leaves == Some(PortSide::Right) { 1 } else { 2 });
         }
         catalog
     }
@@ -346,7 +346,7 @@ mod tests {
             (path.lag_port, path.leaves) = (None, None);
         }
         assert_eq!(Catalog::from_yaml("c.yaml", &without.to_yaml()).expect("it was written so"), without);
-        assert!(without.plan(Host::A, 3).is_empty() && without.straight(Host::A, Side::Left).is_empty());
+        assert!(without.plan(Host::A, 3).is_empty() && without.straight(Host::A, PortSide::Left).is_empty());
     }
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
         assert!(catalog.lag_changes(&was).is_empty());
         let mut now = was.clone();
         let lag = now[0].as_mut().expect("it deals QPs out");
-        lag.ports[0].leaves = Some(Side::Left);
+        lag.ports[0].leaves = Some(PortSide::Left);
         lag.ports[1].leaves = None;
         assert_eq!(catalog.lag_changes(&now), ["host a: LAG port 1 leaves by right, now left"]);
         now[0] = Some(Lag { ports: Vec::new(), refused: Some("no call".to_owned()) });

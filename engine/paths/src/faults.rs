@@ -1,10 +1,10 @@
 //! What is wrong with probed paths: those that lose packets, are slow or dead, with the port to blame if there is one.
 
 use kelpie_spaces::Host;
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 use kelpie_topology::ecmp::FAULTY_LOSS;
 
-use crate::catalog::{Direction, Path};
+use crate::catalog::{CatalogDirection, SourcePortPath};
 
 /// Lost packets below which nothing is concluded. Source: our choice, because one may have any reason.
 const FEW: u64 = 3;
@@ -14,14 +14,14 @@ const TIMES: f64 = 3.0;
 const SLOW: f64 = 0.6;
 
 /// Says what is wrong with each path.
-pub fn judge(directions: &mut [Direction]) {
+pub fn judge(directions: &mut [CatalogDirection]) {
     for direction in directions {
         let (from, to) = (direction.from, direction.from.peer());
-        let ports = Side::BOTH.map(|side| lossy_port(&direction.paths, from, side, |path| path.leaves));
-        let arriving = Side::BOTH.map(|side| lossy_port(&direction.paths, to, side, |path| path.arrives));
+        let ports = PortSide::BOTH.map(|side| lossy_port(&direction.paths, from, side, |path| path.leaves));
+        let arriving = PortSide::BOTH.map(|side| lossy_port(&direction.paths, to, side, |path| path.arrives));
         let slow = slow_ways(direction);
         for path in &mut direction.paths {
-            let of_port = |side: Option<Side>, ports: &[Option<String>; 2]| ports[side?.index()].clone();
+            let of_port = |side: Option<PortSide>, ports: &[Option<String>; 2]| ports[side?.index()].clone();
             let of_way = || {
                 let way = slow
                     .iter()
@@ -37,7 +37,7 @@ pub fn judge(directions: &mut [Direction]) {
     }
 }
 
-fn dead(path: &Path) -> Option<String> {
+fn dead(path: &SourcePortPath) -> Option<String> {
     (path.sent > 0 && path.received == 0).then(|| format!("dead: none of {} packets arrived", path.sent))
 }
 
@@ -45,16 +45,21 @@ fn share((sent, lost): (u64, u64)) -> f64 {
     if sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
 }
 
-fn lossy(path: &Path) -> Option<String> {
+fn lossy(path: &SourcePortPath) -> Option<String> {
     let (sent, lost) = (path.sent, path.sent - path.received);
     let is_lossy = lost >= FEW && share((sent, lost)) >= FAULTY_LOSS;
     is_lossy.then(|| format!("loses {:.2} %: {lost} of {sent} packets", 100.0 * share((sent, lost))))
 }
 
 /// Whether all paths of a port lose packets, and others do not.
-fn lossy_port(paths: &[Path], host: Host, side: Side, of: fn(&Path) -> Option<Side>) -> Option<String> {
+fn lossy_port(
+    paths: &[SourcePortPath],
+    host: Host,
+    side: PortSide,
+    of: fn(&SourcePortPath) -> Option<PortSide>,
+) -> Option<String> {
     // Dead paths have their own fault, and say nothing of a share.
-    let sums = |wanted: Side| {
+    let sums = |wanted: PortSide| {
         let own = paths.iter().filter(|path| of(path) == Some(wanted) && path.received > 0);
         own.fold((0, 0, 0, 0), |(count, hit, sent, lost), path| {
             let missing = path.sent - path.received;
@@ -76,11 +81,11 @@ fn lossy_port(paths: &[Path], host: Host, side: Side, of: fn(&Path) -> Option<Si
 }
 
 /// Whether a pair of ports is slow.
-pub(crate) fn has_slow_way(direction: &Direction) -> bool {
+pub(crate) fn has_slow_way(direction: &CatalogDirection) -> bool {
     !slow_ways(direction).is_empty()
 }
 
-fn slow_ways(direction: &Direction) -> Vec<(Side, Side, String)> {
+fn slow_ways(direction: &CatalogDirection) -> Vec<(PortSide, PortSide, String)> {
     let best = direction.ways.iter().map(|way| way.bps).fold(0.0, f64::max);
     let slow = direction.ways.iter().filter(|way| way.bps < SLOW * best);
     slow.map(|way| {

@@ -3,20 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, End};
+use crate::catalog::{Catalog, CatalogEnd};
 
 /// Most leases at a time. Source: our choice, 10,000 NICs with 64 QPs each.
 const MOST: usize = 640_000;
 
-/// Most leases of one agent. Source: our choice, above the paper's 20,000 QPs of a host; also what an agent keeps itself.
+/// Most leases of one agent. Source: our choice, above the paper's 20,000 QPs of a host; also what an agent keeps
+/// itself.
 pub const MOST_OF_ONE: usize = 1 << 16;
 
 /// A QP that has a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Holder {
+pub struct PortHolder {
     /// The agent that asked for it.
     pub agent: String,
     /// Its process on that host.
@@ -35,12 +36,12 @@ pub struct Lease {
     /// The source port.
     pub source_port: u16,
     /// Port by which it leaves and the one at which it arrives.
-    pub side: Side,
+    pub side: PortSide,
 }
 
 /// Why a QP gets no port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum LeaseRefusal {
     /// No catalog has these two.
     #[error("no catalog has a way from {from} to {to}")]
     Unknown {
@@ -74,35 +75,35 @@ pub enum Refused {
 }
 
 /// One port of one NIC, one way.
-type Link = (String, Side, bool);
+type PortDirection = (String, PortSide, bool);
 
 /// What leads from one address to another: the source ports of both sides.
-type Ports = [Vec<u16>; 2];
+type SourcePorts = [Vec<u16>; 2];
 
 /// Straight paths from one address to another without fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
+pub struct AddressPaths {
     /// Address of one NIC.
     pub from: String,
     /// Address of its peer's.
     pub to: String,
     /// Source ports that lead left, and right.
-    pub ports: Ports,
+    pub ports: SourcePorts,
     /// The side of a first QP, if nothing else decides; of those who send to one receiver every other one begins right,
     /// so that they are level though none knows of the others.
     #[serde(default = "left")]
-    pub first: Side,
+    pub first: PortSide,
 }
 
-fn left() -> Side {
-    Side::Left
+fn left() -> PortSide {
+    PortSide::Left
 }
 
 /// What leads from one address to another, and which side comes first.
 #[derive(Debug, Clone)]
-struct Known {
-    ports: Ports,
-    first: Side,
+struct AddressPorts {
+    ports: SourcePorts,
+    first: PortSide,
 }
 
 /// All leases, and the paths that they are of.
@@ -111,11 +112,11 @@ pub struct Leases {
     /// Most of all, and of one agent.
     most: [usize; 2],
     /// Hosts as they were measured, by address.
-    measured: BTreeMap<String, End>,
-    ways: BTreeMap<(String, String), Known>,
-    held: BTreeMap<Holder, Lease>,
+    measured: BTreeMap<String, CatalogEnd>,
+    ways: BTreeMap<(String, String), AddressPorts>,
+    held: BTreeMap<PortHolder, Lease>,
     /// QPs on each port of a NIC.
-    loads: BTreeMap<Link, u32>,
+    loads: BTreeMap<PortDirection, u32>,
     /// QPs of each source port between two addresses.
     uses: BTreeMap<(String, String, u16), u32>,
     /// Leases of each certificate, or agent without one.
@@ -150,22 +151,22 @@ impl Leases {
                 let (Some(from), Some(to)) = (address(direction.from), address(direction.from.peer())) else {
                     continue;
                 };
-                let ports = Side::BOTH.map(|side| catalog.straight(direction.from, side));
-                leases.ways.insert((from, to), Known { ports, first: Side::Left });
+                let ports = PortSide::BOTH.map(|side| catalog.straight(direction.from, side));
+                leases.ways.insert((from, to), AddressPorts { ports, first: PortSide::Left });
             }
         }
         let mut senders: BTreeMap<&str, usize> = BTreeMap::new();
         for ((_, to), known) in &mut leases.ways {
             let nth = senders.entry(to).or_default();
-            known.first = Side::BOTH[*nth % 2];
+            known.first = PortSide::BOTH[*nth % 2];
             *nth += 1;
         }
         leases
     }
 
     /// Other paths from now on; what is leased stays.
-    pub fn set_ways(&mut self, ways: Vec<Way>) {
-        let known = |way: Way| ((way.from, way.to), Known { ports: way.ports, first: way.first });
+    pub fn set_ways(&mut self, ways: Vec<AddressPaths>) {
+        let known = |way: AddressPaths| ((way.from, way.to), AddressPorts { ports: way.ports, first: way.first });
         self.ways = ways.into_iter().map(known).collect();
     }
 
@@ -176,7 +177,7 @@ impl Leases {
 
     /// Compares a host with what was measured; what changed. Until it is as it was, no QP gets a path to or from it;
     /// leases stay.
-    pub fn compare(&mut self, now: &End) -> Option<String> {
+    pub fn compare(&mut self, now: &CatalogEnd) -> Option<String> {
         let changes = self.measured.get(&now.gid)?.changes(now).join("; ");
         if changes.is_empty() {
             self.stale.remove(&now.gid);
@@ -186,27 +187,27 @@ impl Leases {
         Some(changes)
     }
 
-    /// Whether an agent may have one lease more: while half of the planner is free, as many as one host needs, and of the
-    /// rest as much as the others.
+    /// Whether an agent may have one lease more: while half of the planner is free, as many as one host needs, and of
+    /// the rest as much as the others.
     ///
     /// # Errors
     /// It has its share.
-    fn has_room(&self, agent: &str) -> Result<(), Refused> {
+    fn has_room(&self, agent: &str) -> Result<(), LeaseRefusal> {
         let own = self.of.get(payer(agent)).copied().unwrap_or(0);
         let agents = self.of.len() + usize::from(own == 0);
         let [most, of_one] = self.most;
         let share = if self.held.len() < most / 2 { of_one } else { of_one.min(most / 2 / agents.max(1)) };
         if self.held.len() >= most {
-            Err(Refused::Full)
+            Err(LeaseRefusal::Full)
         } else if own >= share {
-            Err(Refused::Share(own))
+            Err(LeaseRefusal::Share(own))
         } else {
             Ok(())
         }
     }
 
     /// The paths from these addresses, at most so many ways of so many ports a side.
-    pub fn ways_from(&self, addresses: &[String], most_ways: usize, most_ports: usize) -> Vec<Way> {
+    pub fn ways_from(&self, addresses: &[String], most_ways: usize, most_ports: usize) -> Vec<AddressPaths> {
         let holds = |address: &String| !self.stale.contains_key(address);
         let addresses: BTreeSet<&String> = addresses.iter().filter(|address| holds(address)).collect();
         let mut own = Vec::new();
@@ -215,8 +216,8 @@ impl Leases {
             let of_one = self.ways.range(first..).take_while(|((one, _), _)| one == from);
             own.extend(of_one.filter(|((_, to), _)| holds(to)).take(most_ways - own.len()));
         }
-        let cut = |ports: &Ports| ports.clone().map(|ports| ports.into_iter().take(most_ports).collect());
-        let way = |((from, to), known): (&(String, String), &Known)| Way {
+        let cut = |ports: &SourcePorts| ports.clone().map(|ports| ports.into_iter().take(most_ports).collect());
+        let way = |((from, to), known): (&(String, String), &AddressPorts)| AddressPaths {
             from: from.clone(),
             to: to.clone(),
             ports: cut(&known.ports),
@@ -236,28 +237,28 @@ impl Leases {
         known.is_some_and(|known| known.ports[lease.side.index()].contains(&lease.source_port))
     }
 
-    /// Gives a QP a source port, on the side with fewer QPs at both ends together; one that it had is given back, whether
-    /// or not it gets another.
+    /// Gives a QP a source port, on the side with fewer QPs at both ends together; one that it had is given back,
+    /// whether or not it gets another.
     ///
     /// # Errors
     /// Where there is none for it.
-    pub fn grant(&mut self, holder: &Holder, from: &str, to: &str) -> Result<Lease, Refused> {
+    pub fn grant(&mut self, holder: &PortHolder, from: &str, to: &str) -> Result<Lease, LeaseRefusal> {
         self.release(holder);
         let (from, to) = (from.to_owned(), to.to_owned());
-        let Some(Known { ports, first }) = self.ways.get(&(from.clone(), to.clone())) else {
-            return Err(Refused::Unknown { from, to });
+        let Some(AddressPorts { ports, first }) = self.ways.get(&(from.clone(), to.clone())) else {
+            return Err(LeaseRefusal::Unknown { from, to });
         };
         if let Some(address) = [&from, &to].into_iter().find(|address| self.stale.contains_key(*address)) {
-            return Err(Refused::Stale { address: address.clone(), what: self.stale[address].clone() });
+            return Err(LeaseRefusal::Stale { address: address.clone(), what: self.stale[address].clone() });
         }
         self.has_room(&holder.agent)?;
-        let load = |side: Side| {
+        let load = |side: PortSide| {
             let ends = [(from.clone(), side, true), (to.clone(), side, false)];
             let [out, into] = ends.map(|link| self.loads.get(&link).copied().unwrap_or(0));
             (out.max(into), out + into, side != *first)
         };
-        let sides = Side::BOTH.into_iter().filter(|side| !ports[side.index()].is_empty());
-        let Some(side) = sides.min_by_key(|side| load(*side)) else { return Err(Refused::NoPath { from, to }) };
+        let sides = PortSide::BOTH.into_iter().filter(|side| !ports[side.index()].is_empty());
+        let Some(side) = sides.min_by_key(|side| load(*side)) else { return Err(LeaseRefusal::NoPath { from, to }) };
         let uses = |port: &u16| self.uses.get(&(from.clone(), to.clone(), *port)).copied().unwrap_or(0);
         let source_port = *ports[side.index()].iter().min_by_key(|port| uses(port)).expect("it is not empty");
         let lease = Lease { from, to, source_port, side };
@@ -266,7 +267,7 @@ impl Leases {
     }
 
     /// Takes in a lease as it was.
-    pub fn restore(&mut self, holder: Holder, lease: Lease) {
+    pub fn restore(&mut self, holder: PortHolder, lease: Lease) {
         self.release(&holder);
         for link in links(&lease) {
             *self.loads.entry(link).or_default() += 1;
@@ -278,7 +279,7 @@ impl Leases {
 
     /// Takes in a lease that an agent chose itself; whether there is room for it. One of a path that is not known, any
     /// more or at all, is not counted.
-    pub fn take_in(&mut self, holder: &Holder, lease: &Lease) -> bool {
+    pub fn take_in(&mut self, holder: &PortHolder, lease: &Lease) -> bool {
         let fits = self.leads(lease) && (self.held.contains_key(holder) || self.has_room(&holder.agent).is_ok());
         if fits {
             self.restore(holder.clone(), lease.clone());
@@ -287,7 +288,7 @@ impl Leases {
     }
 
     /// A QP is gone; whether it had a port.
-    pub fn release(&mut self, holder: &Holder) -> bool {
+    pub fn release(&mut self, holder: &PortHolder) -> bool {
         let Some(lease) = self.held.remove(holder) else { return false };
         for link in links(&lease) {
             less(&mut self.loads, &link);
@@ -304,18 +305,18 @@ impl Leases {
     }
 
     /// All leases.
-    pub fn held(&self) -> impl ExactSizeIterator<Item = (&Holder, &Lease)> {
+    pub fn held(&self) -> impl ExactSizeIterator<Item = (&PortHolder, &Lease)> {
         self.held.iter()
     }
 
     /// The lease of a QP.
-    pub fn of(&self, holder: &Holder) -> Option<&Lease> {
+    pub fn of(&self, holder: &PortHolder) -> Option<&Lease> {
         self.held.get(holder)
     }
 
     /// Who holds leases for this agent.
-    pub fn of_agent(&self, agent: &str) -> Vec<(Holder, Lease)> {
-        let first = Holder { agent: agent.to_owned(), process: String::new(), qp: 0 };
+    pub fn of_agent(&self, agent: &str) -> Vec<(PortHolder, Lease)> {
+        let first = PortHolder { agent: agent.to_owned(), process: String::new(), qp: 0 };
         let own = self.held.range(first..).take_while(|(holder, _)| holder.agent == agent);
         own.map(|(holder, lease)| (holder.clone(), lease.clone())).collect()
     }
@@ -326,7 +327,7 @@ fn payer(agent: &str) -> &str {
     agent.split(", ").next().unwrap_or(agent)
 }
 
-fn links(lease: &Lease) -> [Link; 2] {
+fn links(lease: &Lease) -> [PortDirection; 2] {
     [(lease.from.clone(), lease.side, true), (lease.to.clone(), lease.side, false)]
 }
 
@@ -348,28 +349,35 @@ mod tests {
     use kelpie_spaces::Host;
 
     use super::*;
-    use crate::catalog::{Direction, End, Path, Port, QpPort};
+    use crate::catalog::{BondPort, CatalogDirection, CatalogEnd, QpPort, SourcePortPath};
 
     /// Host `a` has address `name` and `b` has `peer`; every other port leads left.
     fn catalog(name: &str, peer: &str, is_right_faulty: bool) -> Catalog {
-        let end = |host, gid: &str| End {
+        let end = |host, gid: &str| CatalogEnd {
             host,
             device: String::new(),
             gid: gid.to_owned(),
             mode: String::new(),
             policy: String::new(),
             selection: String::new(),
-            ports: vec![Port { name: "p".to_owned(), mac: String::new() }],
+            ports: vec![BondPort { name: "p".to_owned(), mac: String::new() }],
             down: Vec::new(),
         };
         let path = |port: u16| {
-            let side = Side::BOTH[usize::from(port % 2)];
-            let fault = (is_right_faulty && side == Side::Right).then(|| "dead".to_owned());
+            let side = PortSide::BOTH[usize::from(port % 2)];
+            let fault = (is_right_faulty && side == PortSide::Right).then(|| "dead".to_owned());
             let (leaves, arrives) = (Some(side), Some(side));
-            Path { leaves, arrives, sent: 9, received: 9, fault, ..Path::unknown(QpPort::hashed(port)) }
+            SourcePortPath {
+                leaves,
+                arrives,
+                sent: 9,
+                received: 9,
+                fault,
+                ..SourcePortPath::unknown(QpPort::hashed(port))
+            }
         };
         let direction =
-            |from| Direction { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
+            |from| CatalogDirection { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
         Catalog {
             subsystem: "pair".to_owned(),
             measured: String::new(),
@@ -379,8 +387,8 @@ mod tests {
         }
     }
 
-    fn holder(qp: u32) -> Holder {
-        Holder { agent: "a".to_owned(), process: "7".to_owned(), qp }
+    fn holder(qp: u32) -> PortHolder {
+        PortHolder { agent: "a".to_owned(), process: "7".to_owned(), qp }
     }
 
     #[test]
@@ -412,11 +420,11 @@ mod tests {
     #[test]
     fn one_agent_leaves_room_for_others_and_all_leave_room_for_those_that_come() {
         let mut leases = Leases { most: [1000, 100], ..Leases::new(&[catalog("x", "y", false)]) };
-        let of = |agent: u32, qp| Holder { agent: format!("agent{agent:03}"), ..holder(qp) };
+        let of = |agent: u32, qp| PortHolder { agent: format!("agent{agent:03}"), ..holder(qp) };
         let lease = leases.grant(&of(0, 0), "x", "y").expect("a port");
         let taken = (1..).take_while(|qp| leases.take_in(&of(0, *qp), &lease)).count();
         assert_eq!(taken + 1, 100);
-        assert!(matches!(leases.grant(&of(0, u32::MAX), "x", "y"), Err(Refused::Share(100))));
+        assert!(matches!(leases.grant(&of(0, u32::MAX), "x", "y"), Err(LeaseRefusal::Share(100))));
         assert!(leases.take_in(&of(0, 7), &lease), "one that it has");
         (1..50).for_each(|liar| (0..200).for_each(|qp| _ = leases.take_in(&of(liar, qp), &lease)));
         assert!(leases.held().len() < 800, "liars took all: {}", leases.held().len());
@@ -436,7 +444,8 @@ mod tests {
         let mut leases = Leases::new(std::slice::from_ref(&catalog));
         leases.grant(&holder(1), "x", "y").expect("a port");
         let was = &catalog.ends[1];
-        let now = End { host: Host::A, down: vec!["p".to_owned()], mode: "active-backup".to_owned(), ..was.clone() };
+        let now =
+            CatalogEnd { host: Host::A, down: vec!["p".to_owned()], mode: "active-backup".to_owned(), ..was.clone() };
         let changes = leases.compare(&now).expect("a port is down");
         assert_eq!(changes, "bond's mode none, now active-backup; ports that are down none, now p");
         let refused = leases.grant(&holder(2), "x", "y").expect_err("its peer changed").to_string();
@@ -445,26 +454,26 @@ mod tests {
         assert_eq!(leases.compare(was), None);
         leases.grant(&holder(2), "x", "y").expect("a port");
         assert_eq!((leases.ways_from(&["x".to_owned()], 9, 9).len(), leases.held().len()), (1, 2));
-        assert_eq!(leases.compare(&End { gid: "z".to_owned(), ..now }), None, "nobody measured it");
+        assert_eq!(leases.compare(&CatalogEnd { gid: "z".to_owned(), ..now }), None, "nobody measured it");
     }
 
     #[test]
     fn a_receiver_of_two_senders_has_both_in_mind() {
         let mut leases = Leases::new(&[catalog("x", "y", false), catalog("z", "y", false)]);
         let first = leases.grant(&holder(1), "x", "y").expect("a port").side;
-        let second = leases.grant(&Holder { agent: "z".to_owned(), ..holder(1) }, "z", "y").expect("a port").side;
-        assert_eq!((first, second), (Side::Left, Side::Right));
+        let second = leases.grant(&PortHolder { agent: "z".to_owned(), ..holder(1) }, "z", "y").expect("a port").side;
+        assert_eq!((first, second), (PortSide::Left, PortSide::Right));
     }
 
     #[test]
     fn faulty_and_unknown_ways_are_refused_or_avoided() {
         let mut leases = Leases::new(&[catalog("x", "y", true)]);
-        assert!((0..5).all(|qp| leases.grant(&holder(qp), "x", "y").expect("a port").side == Side::Left));
-        assert!(matches!(leases.grant(&holder(9), "x", "w"), Err(Refused::Unknown { .. })));
+        assert!((0..5).all(|qp| leases.grant(&holder(qp), "x", "y").expect("a port").side == PortSide::Left));
+        assert!(matches!(leases.grant(&holder(9), "x", "w"), Err(LeaseRefusal::Unknown { .. })));
         let mut catalog = catalog("x", "y", true);
         catalog.directions[0].paths.retain(|path| path.fault.is_some());
         let mut leases = Leases::new(&[catalog]);
-        assert!(matches!(leases.grant(&holder(9), "x", "y"), Err(Refused::NoPath { .. })));
+        assert!(matches!(leases.grant(&holder(9), "x", "y"), Err(LeaseRefusal::NoPath { .. })));
         assert_eq!(leases.held().count(), 0);
     }
 
@@ -521,10 +530,10 @@ mod tests {
         assert_eq!(granted.iter().map(|lease| lease.side.index()).collect::<Vec<_>>(), [1, 0, 1, 0]);
         assert!(granted.iter().all(|lease| planner.leads(lease)));
         assert!(
-            own.grant(&holder(9), "x", "y").is_ok_and(|lease| lease.side == Side::Left),
+            own.grant(&holder(9), "x", "y").is_ok_and(|lease| lease.side == PortSide::Left),
             "the other side is faulty"
         );
-        assert!(matches!(own.grant(&holder(9), "y", "x"), Err(Refused::Unknown { .. })));
+        assert!(matches!(own.grant(&holder(9), "y", "x"), Err(LeaseRefusal::Unknown { .. })));
         let forged = Lease { source_port: 50_000, ..granted[0].clone() };
         assert!(!planner.leads(&forged), "it leads to the other side");
         own.set_ways(Vec::new());

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const ABSENT: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
-struct Edge {
+struct ColouredEdge {
     ends: [u32; 2],
     /// [`ABSENT`] for one that is not there.
     color: u32,
@@ -20,7 +20,7 @@ struct Edge {
     chain: u32,
 }
 
-const NO_EDGE: Edge = Edge { ends: [0; 2], color: ABSENT, places: [0; 2], chain: 0 };
+const NO_EDGE: ColouredEdge = ColouredEdge { ends: [0; 2], color: ABSENT, places: [0; 2], chain: 0 };
 
 /// The colouring. Ends are numbered from 0, senders before receivers; edges have the numbers that their owner gives.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Level {
     counts: Vec<u32>,
     members: Vec<Vec<u32>>,
     allowed: Vec<bool>,
-    edges: Vec<Edge>,
+    edges: Vec<ColouredEdge>,
     /// Colors that an edge may not have, a bit each of the first 8.
     barred: Vec<u8>,
     chain: u32,
@@ -119,7 +119,7 @@ impl Level {
         if self.edges.len() <= edge as usize {
             self.edges.resize(edge as usize + 1, NO_EDGE);
         }
-        self.edges[edge as usize] = Edge { ends, ..NO_EDGE };
+        self.edges[edge as usize] = ColouredEdge { ends, ..NO_EDGE };
         self.put(edge, color);
         Some(color)
     }
@@ -136,7 +136,7 @@ impl Level {
     }
 
     fn take(&mut self, edge: u32) {
-        let Edge { ends, color, places, .. } = self.edges[edge as usize];
+        let ColouredEdge { ends, color, places, .. } = self.edges[edge as usize];
         for (nth, end) in ends.into_iter().enumerate() {
             let (cell, place) = (self.cell(end, color), places[nth] as usize);
             self.members[cell].swap_remove(place);

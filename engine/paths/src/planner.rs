@@ -5,7 +5,7 @@
 //! leaf are spread over its uplinks, the least loaded wins. That no two equal links ever differ by more than one QP is
 //! ours: it takes moving QPs when others go.
 
-use kelpie_topology::{Cluster, Link, Part, Side, Working};
+use kelpie_topology::{Cluster, FabricLink, FabricPart, PortSide, Working};
 
 use crate::level::Level;
 
@@ -16,13 +16,13 @@ pub type QpId = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Route {
     /// The port by which it leaves and the one at which it arrives.
-    pub side: Side,
+    pub side: PortSide,
     /// Plane to the spine and from it; none if both NICs are at one leaf.
     pub plane: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Qp {
+struct PlannedQp {
     from: u32,
     to: u32,
     there: bool,
@@ -37,7 +37,7 @@ pub struct Planner {
     sides: Level,
     /// Ends are leaves, colors are planes.
     planes: Level,
-    qps: Vec<Qp>,
+    qps: Vec<PlannedQp>,
     free: Vec<QpId>,
     /// QPs that no path is left for.
     stranded: Vec<QpId>,
@@ -81,7 +81,7 @@ impl Planner {
     pub fn request(&mut self, from: u32, to: u32, qps: u32, moved: &mut Vec<QpId>) -> Vec<QpId> {
         let nics = self.cluster.nics();
         assert!(from < nics && to < nics && from != to, "two different NICs of the cluster");
-        let qp = Qp { from, to, there: true };
+        let qp = PlannedQp { from, to, there: true };
         let mut new = Vec::with_capacity(qps as usize);
         for _ in 0..qps {
             let id = self.free.pop().unwrap_or(self.qps.len() as u32);
@@ -112,7 +112,7 @@ impl Planner {
     }
 
     /// A part fails or is repaired; QPs whose path changed are added to `moved`.
-    pub fn set(&mut self, part: Part, works: bool, moved: &mut Vec<QpId>) {
+    pub fn set(&mut self, part: FabricPart, works: bool, moved: &mut Vec<QpId>) {
         for link in self.cluster.links_of(part) {
             if self.working.has(&self.cluster, link) == works {
                 continue;
@@ -120,7 +120,7 @@ impl Planner {
             let homeless = self.allow(link, works);
             for id in homeless {
                 self.leave_plane(id, moved);
-                let of_port = matches!(link, Link::PortOut(..) | Link::PortIn(..));
+                let of_port = matches!(link, FabricLink::PortOut(..) | FabricLink::PortIn(..));
                 let ends = if of_port { self.sides.remove(id) } else { None };
                 self.place(id, moved);
                 self.settle_sides(ends.as_ref().map_or(&[], |ends| ends), moved);
@@ -142,30 +142,30 @@ impl Planner {
     /// The path of a QP, if one works.
     pub fn route(&self, id: QpId) -> Option<Route> {
         let qp = self.qps.get(id as usize).filter(|qp| qp.there)?;
-        let side = Side::BOTH[self.sides.color(id)? as usize];
+        let side = PortSide::BOTH[self.sides.color(id)? as usize];
         let plane = self.planes.color(id);
         let direct = self.cluster.leaf(qp.from, side) == self.cluster.leaf(qp.to, side);
         (direct || plane.is_some()).then_some(Route { side, plane })
     }
 
     /// QPs on a link; those of the NICs themselves are not counted.
-    pub fn load(&self, link: Link) -> u32 {
+    pub fn load(&self, link: FabricLink) -> u32 {
         match link {
-            Link::NicOut(_) | Link::NicIn(_) => 0,
-            Link::PortOut(nic, side) => self.sides.count(nic, side.index() as u32),
-            Link::PortIn(nic, side) => self.sides.count(self.sides.receiver(nic), side.index() as u32),
-            Link::Up(leaf, plane) => self.planes.count(leaf, plane),
-            Link::Down(leaf, plane) => self.planes.count(self.planes.receiver(leaf), plane),
+            FabricLink::NicOut(_) | FabricLink::NicIn(_) => 0,
+            FabricLink::PortOut(nic, side) => self.sides.count(nic, side.index() as u32),
+            FabricLink::PortIn(nic, side) => self.sides.count(self.sides.receiver(nic), side.index() as u32),
+            FabricLink::Up(leaf, plane) => self.planes.count(leaf, plane),
+            FabricLink::Down(leaf, plane) => self.planes.count(self.planes.receiver(leaf), plane),
         }
     }
 
-    fn allow(&mut self, link: Link, works: bool) -> Vec<QpId> {
+    fn allow(&mut self, link: FabricLink, works: bool) -> Vec<QpId> {
         match link {
-            Link::NicOut(_) | Link::NicIn(_) => Vec::new(),
-            Link::PortOut(nic, side) => self.sides.allow(nic, side.index() as u32, works),
-            Link::PortIn(nic, side) => self.sides.allow(self.sides.receiver(nic), side.index() as u32, works),
-            Link::Up(leaf, plane) => self.planes.allow(leaf, plane, works),
-            Link::Down(leaf, plane) => self.planes.allow(self.planes.receiver(leaf), plane, works),
+            FabricLink::NicOut(_) | FabricLink::NicIn(_) => Vec::new(),
+            FabricLink::PortOut(nic, side) => self.sides.allow(nic, side.index() as u32, works),
+            FabricLink::PortIn(nic, side) => self.sides.allow(self.sides.receiver(nic), side.index() as u32, works),
+            FabricLink::Up(leaf, plane) => self.planes.allow(leaf, plane, works),
+            FabricLink::Down(leaf, plane) => self.planes.allow(self.planes.receiver(leaf), plane, works),
         }
     }
 
@@ -211,7 +211,7 @@ impl Planner {
     /// The ends of a QP among leaves, if it goes over a spine.
     fn leaves(&self, id: QpId) -> Option<[u32; 2]> {
         let qp = self.qps[id as usize];
-        let side = Side::BOTH[self.sides.color(id)? as usize];
+        let side = PortSide::BOTH[self.sides.color(id)? as usize];
         let [from, to] = [qp.from, qp.to].map(|nic| self.cluster.leaf(nic, side));
         (from != to).then(|| [from, self.planes.receiver(to)])
     }

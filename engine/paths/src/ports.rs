@@ -2,7 +2,7 @@
 //! is secret, a catalog of probed ports stands in its place.
 
 use kelpie_spaces::flow_label::{FIRST_PORT, PORTS};
-use kelpie_topology::{Cluster, FlowKey, Side, Working};
+use kelpie_topology::{Cluster, FlowKey, PortSide, Working};
 
 use crate::planner::Route;
 
@@ -42,7 +42,7 @@ impl<'c> PortSearch<'c> {
             let source_port = FIRST_PORT + (begin.wrapping_add(step) & (PORTS - 1));
             let flow = FlowKey { from, to, source_port };
             let hashed = self.cluster.transmit(self.working, flow);
-            let sides: &[Side] = self.cluster.sides();
+            let sides: &[PortSide] = self.cluster.sides();
             for out in sides.iter().filter(|out| leaving == Leaving::Chosen || hashed == Some(**out)) {
                 let Some(way) = self.cluster.route(self.working, flow, *out) else { continue };
                 let fits = |route: &Route| {

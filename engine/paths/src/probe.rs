@@ -9,10 +9,10 @@
 //! one.
 
 use kelpie_spaces::Host;
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 
-use crate::apart::{Amount, tell_apart};
-use crate::catalog::{Direction, Path, QpPort, Way};
+use crate::apart::{MovedAmount, tell_apart};
+use crate::catalog::{CatalogDirection, PortPair, QpPort, SourcePortPath};
 use crate::faults::{has_slow_way, judge};
 
 mod lag;
@@ -43,7 +43,7 @@ const GROUPS: f64 = 1.5;
 
 /// What traffic is to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum ProbePurpose {
     /// Few packets, so that ports are told by their counters; unacknowledged, so that there are no others.
     Ports,
     /// Many small packets, unacknowledged, so that nothing sends the lost ones again.
@@ -56,7 +56,7 @@ pub enum Purpose {
 
 /// Traffic of one source port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stream {
+pub struct PortTraffic {
     /// Who sends.
     pub from: Host,
     /// How its QP leaves.
@@ -83,13 +83,13 @@ pub struct Flowed {
 
 /// What came of traffic.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct ProbeResult {
     /// Of each stream.
     pub flows: Vec<Flowed>,
     /// What the ports of hosts a and b sent, left and right.
-    pub sent: [[Amount; 2]; 2],
+    pub sent: [[MovedAmount; 2]; 2],
     /// What they received.
-    pub received: [[Amount; 2]; 2],
+    pub received: [[MovedAmount; 2]; 2],
 }
 
 /// What moves traffic.
@@ -101,7 +101,7 @@ pub trait Ground {
     ///
     /// # Errors
     /// Whatever keeps it from that.
-    fn run(&mut self, purpose: Purpose, streams: &[Stream]) -> Result<Seen, Self::Error>;
+    fn run(&mut self, purpose: ProbePurpose, streams: &[PortTraffic]) -> Result<ProbeResult, Self::Error>;
 
     /// Longest message that is one packet. Units: bytes.
     fn mtu(&self) -> u64;
@@ -125,7 +125,7 @@ pub struct Depth {
 ///
 /// # Errors
 /// What the ground says.
-pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Result<Vec<Direction>, G::Error> {
+pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Result<Vec<CatalogDirection>, G::Error> {
     let lag = lag_ports(ground, from)?;
     let mut directions = directions(from.map(|ports| ports.iter().map(|port| QpPort::hashed(*port))));
     for (direction, lag) in directions.iter_mut().zip(lag) {
@@ -139,7 +139,7 @@ pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Resu
             let places = (0..paths.len()).filter(|place| !is_straight(&paths[*place])).collect::<Vec<_>>();
             for place in &places {
                 let source_port = paths[*place].source_port;
-                paths[*place] = Path::unknown(QpPort { source_port, lag_port: *lag_port });
+                paths[*place] = SourcePortPath::unknown(QpPort { source_port, lag_port: *lag_port });
             }
             places
         });
@@ -152,26 +152,26 @@ pub fn probe<G: Ground>(ground: &mut G, from: [&[u16]; 2], depth: Depth) -> Resu
 ///
 /// # Errors
 /// What the ground says.
-pub fn look<G: Ground>(ground: &mut G, from: [&[QpPort]; 2], depth: Depth) -> Result<Vec<Direction>, G::Error> {
+pub fn look<G: Ground>(ground: &mut G, from: [&[QpPort]; 2], depth: Depth) -> Result<Vec<CatalogDirection>, G::Error> {
     let mut directions = directions(from.map(|paths| paths.iter().copied()));
     let places = from.map(|paths| (0..paths.len()).collect());
     tell_all(ground, &mut directions, &places)?;
     deepen(ground, directions, depth)
 }
 
-fn directions(from: [impl Iterator<Item = QpPort>; 2]) -> [Direction; 2] {
-    let [a, b] = from.map(|paths| paths.map(Path::unknown).collect());
-    [(Host::A, a), (Host::B, b)].map(|(from, paths)| Direction { from, lag: None, paths, ways: Vec::new() })
+fn directions(from: [impl Iterator<Item = QpPort>; 2]) -> [CatalogDirection; 2] {
+    let [a, b] = from.map(|paths| paths.map(SourcePortPath::unknown).collect());
+    [(Host::A, a), (Host::B, b)].map(|(from, paths)| CatalogDirection { from, lag: None, paths, ways: Vec::new() })
 }
 
-fn is_straight(path: &Path) -> bool {
+fn is_straight(path: &SourcePortPath) -> bool {
     path.leaves.is_some() && path.leaves == path.arrives
 }
 
 /// Tells the ports of the paths at these places, of several at once, and then of those alone that could not be told so.
 fn tell_all<G: Ground>(
     ground: &mut G,
-    directions: &mut [Direction; 2],
+    directions: &mut [CatalogDirection; 2],
     places: &[Vec<usize>; 2],
 ) -> Result<(), G::Error> {
     let mut again = [Vec::new(), Vec::new()];
@@ -189,7 +189,11 @@ fn tell_all<G: Ground>(
     Ok(())
 }
 
-fn deepen<G: Ground>(ground: &mut G, mut directions: [Direction; 2], depth: Depth) -> Result<Vec<Direction>, G::Error> {
+fn deepen<G: Ground>(
+    ground: &mut G,
+    mut directions: [CatalogDirection; 2],
+    depth: Depth,
+) -> Result<Vec<CatalogDirection>, G::Error> {
     for direction in &mut directions {
         if ground.deals(direction.from) {
             lag::keep_what_was_put(direction);
@@ -208,25 +212,25 @@ fn deepen<G: Ground>(ground: &mut G, mut directions: [Direction; 2], depth: Dept
     Ok(directions.into())
 }
 
-fn stream(from: Host, path: &Path, message: u64) -> Stream {
-    Stream { from, port: path.port(), message }
+fn stream(from: Host, path: &SourcePortPath, message: u64) -> PortTraffic {
+    PortTraffic { from, port: path.port(), message }
 }
 
 /// Tells the ports of the paths at these places; which could not be told comes back.
 fn tell<G: Ground>(
     ground: &mut G,
-    directions: &mut [Direction; 2],
+    directions: &mut [CatalogDirection; 2],
     places: &[Vec<usize>; 2],
 ) -> Result<[Vec<usize>; 2], G::Error> {
     let most = ground.mtu();
-    let streams: Vec<Stream> = (directions.iter().zip(places))
+    let streams: Vec<PortTraffic> = (directions.iter().zip(places))
         .flat_map(|(direction, places)| {
             let path = |place: &usize| &direction.paths[*place];
             let places = places.iter().enumerate();
             places.map(move |(nth, place)| stream(direction.from, path(place), (LEAST << nth).min(most)))
         })
         .collect();
-    let seen = ground.run(Purpose::Ports, &streams)?;
+    let seen = ground.run(ProbePurpose::Ports, &streams)?;
     let mut missed = [Vec::new(), Vec::new()];
     for (direction, places) in directions.iter_mut().zip(places) {
         let host = direction.from.index();
@@ -250,15 +254,17 @@ fn tell<G: Ground>(
 }
 
 /// The streams from a host, with what came of each.
-fn own<'s>(streams: &'s [Stream], seen: &'s Seen, from: Host) -> Vec<(&'s Stream, &'s Flowed)> {
+fn own<'s>(streams: &'s [PortTraffic], seen: &'s ProbeResult, from: Host) -> Vec<(&'s PortTraffic, &'s Flowed)> {
     streams.iter().zip(&seen.flows).filter(|(stream, _)| stream.from == from).collect()
 }
 
 /// By which ports the streams of a host left, and at which they arrived.
-fn sides(own: &[(&Stream, &Flowed)], seen: &Seen, from: Host) -> [Vec<Option<Side>>; 2] {
-    let amounts = |of: fn(&Flowed) -> u64| -> Vec<Amount> {
-        let amount =
-            |(stream, flow): &(&Stream, &Flowed)| Amount { packets: of(flow), bytes: of(flow) * stream.message };
+fn sides(own: &[(&PortTraffic, &Flowed)], seen: &ProbeResult, from: Host) -> [Vec<Option<PortSide>>; 2] {
+    let amounts = |of: fn(&Flowed) -> u64| -> Vec<MovedAmount> {
+        let amount = |(stream, flow): &(&PortTraffic, &Flowed)| MovedAmount {
+            packets: of(flow),
+            bytes: of(flow) * stream.message,
+        };
         own.iter().map(amount).collect()
     };
     let leaves = tell_apart(&amounts(|flow| flow.sent), seen.sent[from.index()]);
@@ -268,14 +274,14 @@ fn sides(own: &[(&Stream, &Flowed)], seen: &Seen, from: Host) -> [Vec<Option<Sid
 /// Runs all paths of both directions, so many at once, and takes what came of each.
 fn run_all<G: Ground>(
     ground: &mut G,
-    (purpose, message, together): (Purpose, u64, usize),
-    directions: &mut [Direction; 2],
-    mut take: impl FnMut(&mut Path, &Flowed),
+    (purpose, message, together): (ProbePurpose, u64, usize),
+    directions: &mut [CatalogDirection; 2],
+    mut take: impl FnMut(&mut SourcePortPath, &Flowed),
 ) -> Result<(), G::Error> {
     let longest = directions.iter().map(|one| one.paths.len()).max().unwrap_or(0);
     for first in (0..longest).step_by(together) {
-        let part = |one: &Direction| first.min(one.paths.len())..one.paths.len().min(first + together);
-        let streams: Vec<Stream> = (directions.iter())
+        let part = |one: &CatalogDirection| first.min(one.paths.len())..one.paths.len().min(first + together);
+        let streams: Vec<PortTraffic> = (directions.iter())
             .flat_map(|one| one.paths[part(one)].iter().map(move |path| stream(one.from, path, message)))
             .collect();
         let seen = ground.run(purpose, &streams)?;
@@ -288,15 +294,15 @@ fn run_all<G: Ground>(
     Ok(())
 }
 
-fn lose<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
-    run_all(ground, (Purpose::Loss, 4 * LEAST, COUNTED), directions, |path, flow| {
+fn lose<G: Ground>(ground: &mut G, directions: &mut [CatalogDirection; 2]) -> Result<(), G::Error> {
+    run_all(ground, (ProbePurpose::Loss, 4 * LEAST, COUNTED), directions, |path, flow| {
         path.sent += flow.sent;
         path.received += flow.received.min(flow.sent);
     })
 }
 
-fn time<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
-    run_all(ground, (Purpose::Latency, LEAST, TIMED), directions, |path, flow| path.latency_us = flow.latency_us)?;
+fn time<G: Ground>(ground: &mut G, directions: &mut [CatalogDirection; 2]) -> Result<(), G::Error> {
+    run_all(ground, (ProbePurpose::Latency, LEAST, TIMED), directions, |path, flow| path.latency_us = flow.latency_us)?;
     for direction in directions {
         group(&mut direction.paths);
     }
@@ -304,8 +310,9 @@ fn time<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<()
 }
 
 /// Numbers groups of latencies, the shortest first.
-fn group(paths: &mut [Path]) {
-    let mut timed: Vec<(f64, &mut Path)> = paths.iter_mut().filter_map(|path| Some((path.latency_us?, path))).collect();
+fn group(paths: &mut [SourcePortPath]) {
+    let mut timed: Vec<(f64, &mut SourcePortPath)> =
+        paths.iter_mut().filter_map(|path| Some((path.latency_us?, path))).collect();
     timed.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (mut number, mut last) = (0, None);
     for (latency, path) in timed {
@@ -319,7 +326,7 @@ fn group(paths: &mut [Path]) {
 
 /// Measures the throughput of every pair of ports; again if one is slow. Of each pair the fastest counts: what is slow
 /// because a host stood still for a moment is faster the next time.
-fn fill<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
+fn fill<G: Ground>(ground: &mut G, directions: &mut [CatalogDirection; 2]) -> Result<(), G::Error> {
     fill_once(ground, directions)?;
     for _ in 1..FILLED {
         if !directions.iter().any(has_slow_way) {
@@ -336,11 +343,11 @@ fn fill<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<()
     Ok(())
 }
 
-fn fill_once<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Result<(), G::Error> {
-    let ways = Side::BOTH.into_iter().flat_map(|leaves| Side::BOTH.map(|arrives| (leaves, arrives)));
+fn fill_once<G: Ground>(ground: &mut G, directions: &mut [CatalogDirection; 2]) -> Result<(), G::Error> {
+    let ways = PortSide::BOTH.into_iter().flat_map(|leaves| PortSide::BOTH.map(|arrives| (leaves, arrives)));
     for (leaves, arrives) in ways {
-        let takes = |path: &&Path| path.leaves == Some(leaves) && path.arrives == Some(arrives);
-        let streams: Vec<Stream> = (directions.iter())
+        let takes = |path: &&SourcePortPath| path.leaves == Some(leaves) && path.arrives == Some(arrives);
+        let streams: Vec<PortTraffic> = (directions.iter())
             .flat_map(|one| {
                 let paths = one.paths.iter().filter(takes).take(FILLING);
                 paths.map(|path| stream(one.from, path, 4 * ground.mtu()))
@@ -349,12 +356,12 @@ fn fill_once<G: Ground>(ground: &mut G, directions: &mut [Direction; 2]) -> Resu
         if streams.is_empty() {
             continue;
         }
-        let seen = ground.run(Purpose::Throughput, &streams)?;
+        let seen = ground.run(ProbePurpose::Throughput, &streams)?;
         for direction in directions.iter_mut() {
             let own = streams.iter().zip(&seen.flows).filter(|(stream, _)| stream.from == direction.from);
             let rates: Vec<f64> = own.map(|(_, flow)| flow.bps).collect();
             if !rates.is_empty() {
-                direction.ways.push(Way { leaves, arrives, bps: rates.iter().sum() });
+                direction.ways.push(PortPair { leaves, arrives, bps: rates.iter().sum() });
             }
         }
     }

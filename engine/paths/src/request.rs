@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use kelpie_spaces::{DocumentError, counted, read_tagged};
-use kelpie_topology::{Cluster, Part};
+use kelpie_topology::{Cluster, FabricPart};
 use serde::{Deserialize, Serialize};
 
 /// Most QPs of a file. Source: our choice, a ring of 10,000 GPUs with 8 QPs each and more.
@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 1 << 16;
 /// An end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct End {
+pub struct ConnectionEnd {
     /// Host, from 0.
     pub host: u32,
     /// NIC of the host, from 0.
@@ -27,16 +27,16 @@ pub struct End {
 /// A step of the history that the planner is to follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Step {
+pub enum PlanStep {
     /// A connection asks for QPs.
     Connect {
         /// A name to release it by.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         name: String,
         /// Where it begins.
-        from: End,
+        from: ConnectionEnd,
         /// Where it ends.
-        to: End,
+        to: ConnectionEnd,
         /// QPs.
         #[serde(deserialize_with = "counted::<_, 1, MAX_QPS_OF_ONE>")]
         qps: u32,
@@ -47,21 +47,21 @@ pub enum Step {
         name: String,
     },
     /// A part fails.
-    Fail(Part),
+    Fail(FabricPart),
     /// A part works again.
-    Repair(Part),
+    Repair(FabricPart),
 }
 
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct PathsRequest {
     /// Steps in order.
     #[serde(with = "serde_yaml::with::singleton_map_recursive")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
 }
 
-impl Request {
+impl PathsRequest {
     /// Tag of the format.
     pub const FORMAT: &'static str = "paths/1";
 
@@ -81,15 +81,15 @@ impl Request {
 }
 
 /// Every step that breaks a rule, by its place, with the rule.
-fn broken_rules(steps: &[Step], cluster: &Cluster) -> Vec<(usize, String)> {
+fn broken_rules(steps: &[PlanStep], cluster: &Cluster) -> Vec<(usize, String)> {
     let mut broken = Vec::new();
     let mut qps_in_all = 0_u64;
     let mut open: HashSet<&str> = HashSet::new();
     for (place, step) in steps.iter().enumerate() {
         let mut refuse = |rule: String| broken.push((place, rule));
         match step {
-            Step::Connect { name, from, to, qps } => {
-                let known = |end: &End| end.host < cluster.hosts && end.nic < cluster.nics_per_host;
+            PlanStep::Connect { name, from, to, qps } => {
+                let known = |end: &ConnectionEnd| end.host < cluster.hosts && end.nic < cluster.nics_per_host;
                 if !known(from) || !known(to) {
                     refuse(format!("no such NIC: {} hosts of {} NICs, from 0", cluster.hosts, cluster.nics_per_host));
                 } else if from == to {
@@ -106,9 +106,9 @@ fn broken_rules(steps: &[Step], cluster: &Cluster) -> Vec<(usize, String)> {
                     refuse("a connection of this name is there already".to_owned());
                 }
             }
-            Step::Release { name } if open.remove(name.as_str()) => {}
-            Step::Release { .. } => refuse("no connection of this name is there".to_owned()),
-            Step::Fail(part) | Step::Repair(part) => cluster.unknown(*part).into_iter().for_each(refuse),
+            PlanStep::Release { name } if open.remove(name.as_str()) => {}
+            PlanStep::Release { .. } => refuse("no connection of this name is there".to_owned()),
+            PlanStep::Fail(part) | PlanStep::Repair(part) => cluster.unknown(*part).into_iter().for_each(refuse),
         }
     }
     broken
@@ -132,7 +132,7 @@ mod tests {
             ("connect: {from: {host: 0}, to: {host: 2}, qps: -1}", "`-1` is not a whole number from 1 to 4096"),
         ] {
             let text = format!("kelpie: paths/1\nsteps:\n  - {step}\n");
-            let error = Request::from_yaml("r.yaml", &text, &cluster).expect_err(step).to_string();
+            let error = PathsRequest::from_yaml("r.yaml", &text, &cluster).expect_err(step).to_string();
             assert!(error.starts_with("r.yaml:3:") && error.contains(expected), "{error}");
         }
     }
@@ -145,7 +145,7 @@ mod tests {
         let text = "kelpie: paths/1\nsteps:\n  - connect: {name: x, from: {host: 0}, to: {host: 2}, qps: 4}\n  \
                     - connect: {name: x, from: {host: 9}, to: {host: 2}, qps: 0}\n  - release: {name: y}\n  \
                     - connect: {from: {host: 1}, to: {host: 1}, qps: 4}\n  - release: {name: x}\n";
-        let error = Request::from_yaml("r.yaml", text, &cluster).expect_err("it breaks rules").to_string();
+        let error = PathsRequest::from_yaml("r.yaml", text, &cluster).expect_err("it breaks rules").to_string();
         for expected in [
             "r.yaml:4:5: steps[1]: no such NIC: 4 hosts of 2 NICs, from 0",
             "steps[1]: write 1 to 4096 QPs",

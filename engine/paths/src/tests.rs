@@ -1,6 +1,6 @@
 //! The planner's rules over random histories, and the ports that it finds.
 
-use kelpie_topology::{Cluster, FlowKey, Link, Part, Side, Working};
+use kelpie_topology::{Cluster, FabricLink, FabricPart, FlowKey, PortSide, Working};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 
@@ -16,15 +16,15 @@ fn cluster(hosts: u32, nics: u32, leaves: u32, spines: u32, cables: u32) -> Clus
 }
 
 /// A history, with what holds at each moment of it.
-struct History {
+struct PlannerHistory {
     cluster: Cluster,
     planner: Planner,
     working: Working,
-    failed: Vec<Part>,
+    failed: Vec<FabricPart>,
     qps: Vec<(QpId, u32, u32)>,
 }
 
-impl History {
+impl PlannerHistory {
     fn new(cluster: Cluster) -> Self {
         let working = Working::of(&cluster);
         let planner = Planner::new(&cluster, &working, true);
@@ -48,11 +48,11 @@ impl History {
             8 if self.failed.len() < 3 => {
                 let part = if random.random_bool(0.5) {
                     let host = random.random_range(0..self.cluster.hosts);
-                    let port = Side::BOTH[usize::from(random.random_bool(0.5))];
-                    Part::Port { host, nic: random.random_range(0..self.cluster.nics_per_host), port }
+                    let port = PortSide::BOTH[usize::from(random.random_bool(0.5))];
+                    FabricPart::Port { host, nic: random.random_range(0..self.cluster.nics_per_host), port }
                 } else {
                     let leaf = random.random_range(0..self.cluster.leaves);
-                    Part::Cable { leaf, spine: random.random_range(0..self.cluster.spines), cable: None }
+                    FabricPart::Cable { leaf, spine: random.random_range(0..self.cluster.spines), cable: None }
                 };
                 self.failed.push(part);
                 self.working.set(&self.cluster, part, false);
@@ -68,32 +68,35 @@ impl History {
         }
     }
 
-    fn links_of(&self, id: QpId, from: u32, to: u32) -> Option<Vec<Link>> {
+    fn links_of(&self, id: QpId, from: u32, to: u32) -> Option<Vec<FabricLink>> {
         let route = self.planner.route(id)?;
-        let mut links = vec![Link::PortOut(from, route.side), Link::PortIn(to, route.side)];
+        let mut links = vec![FabricLink::PortOut(from, route.side), FabricLink::PortIn(to, route.side)];
         if let Some(plane) = route.plane {
-            links.push(Link::Up(self.cluster.leaf(from, route.side), plane));
-            links.push(Link::Down(self.cluster.leaf(to, route.side), plane));
+            links.push(FabricLink::Up(self.cluster.leaf(from, route.side), plane));
+            links.push(FabricLink::Down(self.cluster.leaf(to, route.side), plane));
         }
         Some(links)
     }
 
-    fn connects(&self, from: u32, to: u32, side: Side) -> bool {
-        let works = |link: Link| self.working.has(&self.cluster, link);
+    fn connects(&self, from: u32, to: u32, side: PortSide) -> bool {
+        let works = |link: FabricLink| self.working.has(&self.cluster, link);
         let [a, b] = [from, to].map(|nic| self.cluster.leaf(nic, side));
-        let plane = |plane: u32| works(Link::Up(a, plane)) && works(Link::Down(b, plane));
-        let ports = works(Link::PortOut(from, side)) && works(Link::PortIn(to, side));
+        let plane = |plane: u32| works(FabricLink::Up(a, plane)) && works(FabricLink::Down(b, plane));
+        let ports = works(FabricLink::PortOut(from, side)) && works(FabricLink::PortIn(to, side));
         ports && (a == b || (0..self.cluster.planes()).any(plane))
     }
 
     /// Sets of links that are equal: the ports of a NIC, the cables of a leaf, each way.
-    fn equals(&self) -> Vec<Vec<Link>> {
+    fn equals(&self) -> Vec<Vec<FabricLink>> {
         let cluster = &self.cluster;
         let nics = (0..cluster.nics()).flat_map(|nic| {
-            [Side::BOTH.map(|side| Link::PortOut(nic, side)), Side::BOTH.map(|side| Link::PortIn(nic, side))]
+            [
+                PortSide::BOTH.map(|side| FabricLink::PortOut(nic, side)),
+                PortSide::BOTH.map(|side| FabricLink::PortIn(nic, side)),
+            ]
         });
-        let up = |leaf| (0..cluster.planes()).map(move |plane| Link::Up(leaf, plane)).collect();
-        let down = |leaf| (0..cluster.planes()).map(move |plane| Link::Down(leaf, plane)).collect();
+        let up = |leaf| (0..cluster.planes()).map(move |plane| FabricLink::Up(leaf, plane)).collect();
+        let down = |leaf| (0..cluster.planes()).map(move |plane| FabricLink::Down(leaf, plane)).collect();
         nics.map(Vec::from).chain((0..cluster.leaves).flat_map(|leaf| [up(leaf), down(leaf)])).collect()
     }
 
@@ -101,8 +104,8 @@ impl History {
         let mut loads = std::collections::BTreeMap::new();
         for (id, from, to) in &self.qps {
             let Some(links) = self.links_of(*id, *from, *to) else {
-                let way = |side: &Side| self.connects(*from, *to, *side);
-                assert!(!Side::BOTH.iter().any(way), "QP {id} without a path where there is one");
+                let way = |side: &PortSide| self.connects(*from, *to, *side);
+                assert!(!PortSide::BOTH.iter().any(way), "QP {id} without a path where there is one");
                 continue;
             };
             for link in links {
@@ -127,20 +130,20 @@ impl History {
     }
 
     /// With failures, a sender's links differ by more only where no QP of the fuller one may take the other.
-    fn check_forced(&self, equal: &[Link]) {
-        if matches!(equal[0], Link::PortIn(..) | Link::Down(..)) {
+    fn check_forced(&self, equal: &[FabricLink]) {
+        if matches!(equal[0], FabricLink::PortIn(..) | FabricLink::Down(..)) {
             return;
         }
-        let works = |link: Link| self.working.has(&self.cluster, link);
+        let works = |link: FabricLink| self.working.has(&self.cluster, link);
         for (id, from, to) in &self.qps {
             let Some(links) = self.links_of(*id, *from, *to) else { continue };
             let Some(on) = links.iter().find(|link| equal.contains(link)) else { continue };
             for other in equal.iter().filter(|other| works(**other)) {
                 let open = match *other {
-                    Link::PortOut(_, side) => self.connects(*from, *to, side),
-                    Link::Up(_, plane) => {
+                    FabricLink::PortOut(_, side) => self.connects(*from, *to, side),
+                    FabricLink::Up(_, plane) => {
                         let side = self.planner.route(*id).expect("it has links").side;
-                        works(Link::Down(self.cluster.leaf(*to, side), plane))
+                        works(FabricLink::Down(self.cluster.leaf(*to, side), plane))
                     }
                     _ => continue,
                 };
@@ -157,7 +160,7 @@ fn check_histories(seeds: std::ops::Range<u64>) {
         let mut random = Pcg64::seed_from_u64(seed);
         let shape = [(4, 1, 4, 2, 1), (3, 2, 6, 3, 1), (6, 1, 4, 2, 2), (2, 1, 2, 1, 1), (5, 1, 1, 0, 1)];
         let (hosts, nics, leaves, spines, cables) = shape[seed as usize % shape.len()];
-        let mut history = History::new(cluster(hosts, nics, leaves, spines.max(1), cables));
+        let mut history = PlannerHistory::new(cluster(hosts, nics, leaves, spines.max(1), cables));
         for _ in 0..random.random_range(5..40_u32) {
             history.step(&mut random);
             history.check();
@@ -201,8 +204,8 @@ fn eight_qps_of_a_pair_take_eight_planes_and_four_of_each_side() {
     let mut planner = Planner::new(&cluster, &working, true);
     let qps = planner.request(0, 32, 8, &mut Vec::new());
     let routes: Vec<_> = qps.iter().map(|id| planner.route(*id).expect("all works")).collect();
-    assert_eq!(routes.iter().filter(|route| route.side == Side::Left).count(), 4);
-    for side in Side::BOTH {
+    assert_eq!(routes.iter().filter(|route| route.side == PortSide::Left).count(), 4);
+    for side in PortSide::BOTH {
         let of_side = routes.iter().filter(|route| route.side == side);
         let planes: std::collections::BTreeSet<_> = of_side.map(|route| route.plane).collect();
         assert_eq!(planes.len(), 4);
@@ -231,8 +234,9 @@ fn without_moves_a_qp_stays_where_it_is() {
     planner.release(qps[2], &mut moved);
     assert!(moved.is_empty());
     assert_eq!(planner.route(qps[5]), before[5]);
-    planner.set(Part::Port { host: 0, nic: 0, port: Side::Left }, false, &mut moved);
+    planner.set(FabricPart::Port { host: 0, nic: 0, port: PortSide::Left }, false, &mut moved);
     assert!(
-        moved.iter().all(|id| before[*id as usize].is_some_and(|route| route.side == Side::Left)) && !moved.is_empty()
+        moved.iter().all(|id| before[*id as usize].is_some_and(|route| route.side == PortSide::Left))
+            && !moved.is_empty()
     );
 }

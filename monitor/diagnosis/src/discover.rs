@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::check::{Check, CheckState};
 use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
 use kelpie_monitor::machine::{Machine, PciFunction, PcieRate, pci_path, rdma_devices};
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::{Kind, Link, Node};
+use kelpie_topology::host::{HostLink, Node, NodeKind};
 
-use crate::host::Cause;
+use crate::host::CandidateCause;
 
 mod names;
 
@@ -43,7 +43,7 @@ pub fn discover(machine: &Machine) -> Result<Discovered, String> {
     }
     devices.extend(building.others());
     let mut said: Vec<String> = devices.iter().filter_map(|device| building.said(device)).collect();
-    if devices.iter().any(|(_, kind, _)| *kind == Kind::Gpu) {
+    if devices.iter().any(|(_, kind, _)| *kind == NodeKind::Gpu) {
         said.push(NUMBERS.to_owned());
     }
     said.extend(others);
@@ -69,7 +69,7 @@ const NUMBERS: &str = "gpuN counts PCI addresses. CUDA counts so with CUDA_DEVIC
     its device 0 is the fastest one. Start the agent with that variable if the GPUs differ";
 
 /// Fills in what readings of causes say on a machine, where their function's address is known.
-pub fn fill_in(causes: &mut [Cause], machine: &Machine) {
+pub fn fill_in(causes: &mut [CandidateCause], machine: &Machine) {
     for reading in causes.iter_mut().flat_map(|cause| &mut cause.readings) {
         let Some(address) = &reading.pci else { continue };
         let Some(function) = function(machine, address) else { continue };
@@ -101,17 +101,17 @@ fn function<'m>(machine: &'m Machine, address: &str) -> Option<PciFunction<'m>> 
 }
 
 /// A device: its name, its kind, and the functions from the root port to it.
-type Device<'m> = (String, Kind, Vec<PciFunction<'m>>);
+type PciDevice<'m> = (String, NodeKind, Vec<PciFunction<'m>>);
 
 struct Building<'m> {
     machine: &'m Machine,
     nodes: Vec<Node>,
-    links: Vec<Link>,
+    links: Vec<HostLink>,
     readings: Vec<Check>,
 }
 
 impl<'m> Building<'m> {
-    fn add(&mut self, name: &str, kind: Kind, pci: Option<&str>) -> usize {
+    fn add(&mut self, name: &str, kind: NodeKind, pci: Option<&str>) -> usize {
         self.nodes.push(Node { name: name.to_owned(), kind, pci: pci.map(str::to_owned), port_gbps: None });
         self.nodes.len() - 1
     }
@@ -121,7 +121,7 @@ impl<'m> Building<'m> {
     }
 
     fn join(&mut self, a: usize, b: usize, gbps: Option<f64>) {
-        self.links.push(Link { a, b, gbps, ..Link::default() });
+        self.links.push(HostLink { a, b, gbps, ..HostLink::default() });
     }
 
     /// The rate of an RNIC's fastest port that is up. Units: Gbit/s.
@@ -159,16 +159,16 @@ impl<'m> Building<'m> {
         let mut homes = BTreeMap::new();
         let mut sockets = Vec::new();
         for (package, nodes) in packages {
-            let socket = self.add(&format!("cpu{package}"), Kind::Socket, None);
+            let socket = self.add(&format!("cpu{package}"), NodeKind::Socket, None);
             for &node in &nodes {
                 let home = if nodes.len() > 1 {
-                    let home = self.add(&format!("numa{node}"), Kind::NumaNode, None);
+                    let home = self.add(&format!("numa{node}"), NodeKind::NumaNode, None);
                     self.join(home, socket, None);
                     home
                 } else {
                     socket
                 };
-                let memory = self.add(&format!("mem{node}"), Kind::Memory, None);
+                let memory = self.add(&format!("mem{node}"), NodeKind::Memory, None);
                 self.join(memory, home, None);
                 homes.insert(node, home);
             }
@@ -180,14 +180,14 @@ impl<'m> Building<'m> {
         homes
     }
 
-    fn rnics(&self) -> Vec<Device<'m>> {
+    fn rnics(&self) -> Vec<PciDevice<'m>> {
         let path = |name: &String| pci_path(self.machine, &format!("sys/class/infiniband/{name}/device"));
         let all = rdma_devices(self.machine).into_iter().map(|name| (path(&name), name));
-        all.filter(|(path, _)| !path.is_empty()).map(|(path, name)| (name, Kind::Rnic, path)).collect()
+        all.filter(|(path, _)| !path.is_empty()).map(|(path, name)| (name, NodeKind::Rnic, path)).collect()
     }
 
     /// GPUs and drives.
-    fn others(&self) -> Vec<Device<'m>> {
+    fn others(&self) -> Vec<PciDevice<'m>> {
         let (mut gpus, mut drives) = (Vec::new(), Vec::new());
         for address in self.machine.names("sys/bus/pci/devices") {
             let directory = format!("sys/bus/pci/devices/{address}");
@@ -197,10 +197,10 @@ impl<'m> Building<'m> {
             let is_integrated = path.last().is_some_and(|function| self.is_integrated(function, path.len(), &vendor));
             let is_gpu = names::accelerator(&class, &vendor, is_integrated) == Some(Accelerator::Real);
             if is_gpu && !path.is_empty() {
-                gpus.push((format!("gpu{}", gpus.len()), Kind::Gpu, path));
+                gpus.push((format!("gpu{}", gpus.len()), NodeKind::Gpu, path));
             } else if class.starts_with("0x0108") && !path.is_empty() {
                 // Source: PCI Code and ID Assignment Specification: NVM Express is 0108.
-                drives.push((format!("nvme{}", drives.len()), Kind::Nvme, path));
+                drives.push((format!("nvme{}", drives.len()), NodeKind::Nvme, path));
             }
         }
         gpus.into_iter().chain(drives).collect()
@@ -220,21 +220,21 @@ impl<'m> Building<'m> {
     }
 
     /// What a device is, in words.
-    fn said(&self, (name, kind, path): &Device<'m>) -> Option<String> {
+    fn said(&self, (name, kind, path): &PciDevice<'m>) -> Option<String> {
         let function = path.last()?;
         let read = |file: &str| function.text(file).unwrap_or_default();
         let (vendor, device, class) = (read("vendor"), read("device"), read("class"));
         let maker = names::vendor(&vendor).map_or_else(|| format!("vendor {vendor}"), str::to_owned);
         let what = match kind {
-            Kind::Rnic => names::nic(&vendor, &device).map_or_else(|| format!("{maker} NIC"), str::to_owned),
-            Kind::Gpu => format!("{maker}, class {}", class.get(..6).unwrap_or(&class)),
+            NodeKind::Rnic => names::nic(&vendor, &device).map_or_else(|| format!("{maker} NIC"), str::to_owned),
+            NodeKind::Gpu => format!("{maker}, class {}", class.get(..6).unwrap_or(&class)),
             _ => return None,
         };
         Some(format!("{name}: {}: {what}", function.address()))
     }
 
     /// NICs on PCI that no RDMA device belongs to, in words.
-    fn nics_without_rdma(&self, rnics: &[Device<'m>]) -> Vec<String> {
+    fn nics_without_rdma(&self, rnics: &[PciDevice<'m>]) -> Vec<String> {
         let is_rnic = |address: &str| {
             rnics.iter().any(|(_, _, path)| path.last().is_some_and(|function| function.address() == address))
         };
@@ -253,7 +253,14 @@ impl<'m> Building<'m> {
     }
 
     /// Adds a device with the switches on its way. A switch is its upstream port; the ports below belong to it.
-    fn device(&mut self, name: &str, kind: Kind, path: &[PciFunction<'m>], homes: &BTreeMap<i64, usize>, shares: bool) {
+    fn device(
+        &mut self,
+        name: &str,
+        kind: NodeKind,
+        path: &[PciFunction<'m>],
+        homes: &BTreeMap<i64, usize>,
+        shares: bool,
+    ) {
         let Some((device, above)) = path.split_last() else { return };
         let numa = device.text("numa_node").and_then(|node| node.parse::<i64>().ok()).filter(|node| *node >= 0);
         let home = numa.and_then(|node| homes.get(&node)).or_else(|| homes.values().next());
@@ -262,7 +269,7 @@ impl<'m> Building<'m> {
             let [parent, port] = pair else { continue };
             let switch = format!("psw:{}", port.address());
             at = self.find(&switch).unwrap_or_else(|| {
-                let node = self.add(&switch, Kind::PcieSwitch, Some(port.address()));
+                let node = self.add(&switch, NodeKind::PcieSwitch, Some(port.address()));
                 self.link_of(port, Some(parent), node, at);
                 node
             });
@@ -271,13 +278,13 @@ impl<'m> Building<'m> {
             // The functions of a card share its link, as they would a switch's.
             let card = format!("card:{}", device.card());
             at = self.find(&card).unwrap_or_else(|| {
-                let node = self.add(&card, Kind::PcieSwitch, Some(device.address()));
+                let node = self.add(&card, NodeKind::PcieSwitch, Some(device.address()));
                 self.link_of(device, above.last(), node, at);
                 node
             });
         }
         let node = self.add(name, kind, Some(device.address()));
-        if kind == Kind::Rnic {
+        if kind == NodeKind::Rnic {
             self.nodes[node].port_gbps = self.port_gbps(name);
         }
         if shares {
@@ -295,7 +302,7 @@ impl<'m> Building<'m> {
             let above = parent.and_then(PciFunction::max_rate).unwrap_or(own);
             PcieRate { width: own.width.min(above.width), gt_per_sec: own.gt_per_sec.min(above.gt_per_sec) }
         });
-        let is_gpu = self.nodes[a].kind == Kind::Gpu;
+        let is_gpu = self.nodes[a].kind == NodeKind::Gpu;
         let loaded = match (now, most) {
             (Some(now), Some(most)) if is_gpu => {
                 Some(PcieRate { gt_per_sec: most.gt_per_sec.max(now.gt_per_sec), ..now })
@@ -303,7 +310,7 @@ impl<'m> Building<'m> {
             (now, _) => now,
         };
         let gbps = |rate: PcieRate| Some((rate.bits_per_sec() / 1e8).round() / 10.0).filter(|gbps| *gbps > 0.0);
-        let mut link = Link { a, b, gbps: loaded.and_then(gbps), ..Link::default() };
+        let mut link = HostLink { a, b, gbps: loaded.and_then(gbps), ..HostLink::default() };
         let below = loaded.zip(most).filter(|(now, most)| now.bits_per_sec() < most.bits_per_sec());
         if let Some((now, most)) = below {
             link.able_gbps = gbps(most);
@@ -314,14 +321,14 @@ impl<'m> Building<'m> {
         let name = format!("{}|{}", self.nodes[a].name, self.nodes[b].name);
         let check = match (now, below) {
             (Some(now), Some((_, most))) => {
-                let check = Check::new(CheckKind::PcieLink, State::Warn, format!("{now}, but it could be {most}"));
+                let check = Check::new(CheckKind::PcieLink, CheckState::Warn, format!("{now}, but it could be {most}"));
                 check.repair(Repair::ReseatCard, &[])
             }
             (Some(now), None) => {
                 let idle = if loaded == Some(now) { "" } else { "; a GPU slows its link down while it is idle" };
-                Check::new(CheckKind::PcieLink, State::Pass, format!("{now}{idle}"))
+                Check::new(CheckKind::PcieLink, CheckState::Pass, format!("{now}{idle}"))
             }
-            (None, _) => Check::new(CheckKind::PcieLink, State::Unknown, "width and speed cannot be read"),
+            (None, _) => Check::new(CheckKind::PcieLink, CheckState::Unknown, "width and speed cannot be read"),
         };
         let carried = now.into_iter().fold(check, |check, now| {
             check.measured(Gauge::LinkCarries, now.bits_per_sec(), most.map(PcieRate::bits_per_sec))
@@ -331,20 +338,20 @@ impl<'m> Building<'m> {
     }
 
     /// ACS of ports between peers, ATS of devices, the IOMMU, whether this is a virtual machine, DIMMs.
-    fn settings(&mut self, devices: &[Device<'m>]) {
+    fn settings(&mut self, devices: &[PciDevice<'m>]) {
         let machine = self.machine;
         let cpu = machine.text("proc/cpuinfo").unwrap_or_default();
         let flags = cpu.lines().find(|line| line.starts_with("flags"));
         let is_virtual = flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
         let words = if is_virtual { "a virtual machine" } else { "no virtual machine" };
-        let state = if flags.is_some() { State::Pass } else { State::Unknown };
+        let state = if flags.is_some() { CheckState::Pass } else { CheckState::Unknown };
         let words = if flags.is_some() { words } else { "not known whether this is a virtual machine" };
         self.readings.push(Check::new(CheckKind::Virtualisation, state, words).about("host"));
         let units = machine.names("sys/class/iommu");
         let kind = machine.text("sys/kernel/iommu_groups/0/type").unwrap_or_else(|| "not known".to_owned());
         let iommu =
             if units.is_empty() { "no IOMMU".to_owned() } else { format!("IOMMU in use, domains of type {kind}") };
-        self.readings.push(Check::new(CheckKind::InsideIommu, State::Pass, iommu).about("host"));
+        self.readings.push(Check::new(CheckKind::InsideIommu, CheckState::Pass, iommu).about("host"));
         let mut seen = std::collections::BTreeSet::new();
         for (name, kind, path) in devices {
             for port in path.iter().skip(2).step_by(2).take(path.len().saturating_sub(3).div_ceil(2)) {
@@ -352,7 +359,7 @@ impl<'m> Building<'m> {
                     self.readings.push(acs(port, is_virtual).about(port.address()));
                 }
             }
-            if matches!(kind, Kind::Rnic | Kind::Gpu)
+            if matches!(kind, NodeKind::Rnic | NodeKind::Gpu)
                 && let Some(device) = path.last()
             {
                 self.readings.push(ats(device, is_virtual).about(name));
@@ -370,10 +377,10 @@ impl<'m> Building<'m> {
             }
         }
         let check = if sizes.is_empty() {
-            Check::new(CheckKind::Dimms, State::Unknown, "the kernel's EDAC driver shows no DIMM")
+            Check::new(CheckKind::Dimms, CheckState::Unknown, "the kernel's EDAC driver shows no DIMM")
         } else {
             let mebibytes = sizes.iter().sum::<u64>();
-            Check::new(CheckKind::Dimms, State::Pass, format!("{} DIMMs, {mebibytes} MiB", sizes.len()))
+            Check::new(CheckKind::Dimms, CheckState::Pass, format!("{} DIMMs, {mebibytes} MiB", sizes.len()))
                 .measured(Gauge::DimmCount, sizes.len() as f64, None)
                 .measured(Gauge::DimmMemory, mebibytes as f64, None)
         };
@@ -385,22 +392,22 @@ impl<'m> Building<'m> {
 fn acs(port: &PciFunction<'_>, is_virtual: bool) -> Check {
     match port.acs_redirects() {
         Some(true) if !is_virtual => {
-            Check::new(CheckKind::InsideAcs, State::Warn, "ACS sends traffic between peers through the root")
+            Check::new(CheckKind::InsideAcs, CheckState::Warn, "ACS sends traffic between peers through the root")
                 .repair(Repair::TurnAcsOff, &[("address", port.address())])
         }
-        Some(true) => Check::new(CheckKind::InsideAcs, State::Pass, "ACS redirects, as virtual machines need it"),
-        Some(false) => Check::new(CheckKind::InsideAcs, State::Pass, "peers reach each other without the root"),
-        None => Check::new(CheckKind::InsideAcs, State::Unknown, "the configuration space is for root alone"),
+        Some(true) => Check::new(CheckKind::InsideAcs, CheckState::Pass, "ACS redirects, as virtual machines need it"),
+        Some(false) => Check::new(CheckKind::InsideAcs, CheckState::Pass, "peers reach each other without the root"),
+        None => Check::new(CheckKind::InsideAcs, CheckState::Unknown, "the configuration space is for root alone"),
     }
 }
 
 fn ats(device: &PciFunction<'_>, is_virtual: bool) -> Check {
     match device.ats_enabled() {
         Some(false) if is_virtual => {
-            Check::new(CheckKind::Ats, State::Warn, "ATS is off, and a virtual machine needs it")
+            Check::new(CheckKind::Ats, CheckState::Warn, "ATS is off, and a virtual machine needs it")
                 .repair(Repair::TurnAtsOn, &[])
         }
-        Some(on) => Check::new(CheckKind::Ats, State::Pass, if on { "ATS is on" } else { "ATS is off" }),
-        None => Check::new(CheckKind::Ats, State::Unknown, "the configuration space is for root alone"),
+        Some(on) => Check::new(CheckKind::Ats, CheckState::Pass, if on { "ATS is on" } else { "ATS is off" }),
+        None => Check::new(CheckKind::Ats, CheckState::Unknown, "the configuration space is for root alone"),
     }
 }

@@ -14,9 +14,9 @@ mod published;
 mod rounds;
 pub mod watch;
 
-pub use causes::{Cause, Reading};
-pub use diagnose::{Diagnosis, Question, SlowLink, Verdict, diagnose};
-pub use error::HostError;
+pub use causes::{CandidateCause, CauseReading};
+pub use diagnose::{HostDiagnosis, HostQuestion, HostVerdict, SlowLink, diagnose};
+pub use error::HostDiagnosisError;
 pub use expected::Reference;
 pub use intermittent::Intermittent;
-pub use paths::State;
+pub use paths::PathState;

@@ -8,7 +8,7 @@ mod relations;
 use std::collections::BTreeMap;
 
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::{Kind, Link, Node};
+use kelpie_topology::host::{HostLink, Node, NodeKind};
 
 pub use nccl::to_nccl;
 
@@ -50,13 +50,13 @@ pub fn import(file: &str, bytes: &[u8]) -> Result<Imported, String> {
 #[derive(Default)]
 struct Host {
     nodes: Vec<Node>,
-    links: Vec<Link>,
+    links: Vec<HostLink>,
     /// Per NUMA node, its socket.
     homes: BTreeMap<u32, usize>,
 }
 
 impl Host {
-    fn add(&mut self, name: String, kind: Kind, pci: Option<String>) -> Result<usize, String> {
+    fn add(&mut self, name: String, kind: NodeKind, pci: Option<String>) -> Result<usize, String> {
         if self.nodes.len() >= MOST {
             return Err(format!("more than {MOST} devices"));
         }
@@ -72,8 +72,8 @@ impl Host {
         if let Some(home) = self.homes.get(&numa) {
             return Ok(*home);
         }
-        let socket = self.add(format!("cpu{numa}"), Kind::Socket, None)?;
-        let memory = self.add(format!("mem{numa}"), Kind::Memory, None)?;
+        let socket = self.add(format!("cpu{numa}"), NodeKind::Socket, None)?;
+        let memory = self.add(format!("mem{numa}"), NodeKind::Memory, None)?;
         self.join(memory, socket, None);
         let others: Vec<usize> = self.homes.values().copied().collect();
         others.into_iter().for_each(|other| self.join(other, socket, None));
@@ -82,11 +82,11 @@ impl Host {
     }
 
     fn join(&mut self, a: usize, b: usize, gbps: Option<f64>) {
-        self.links.push(Link { a, b, gbps, ..Link::default() });
+        self.links.push(HostLink { a, b, gbps, ..HostLink::default() });
     }
 
     fn done(self, notes: Vec<String>) -> Result<Imported, String> {
-        if !self.nodes.iter().any(|node| node.kind == Kind::Rnic) {
+        if !self.nodes.iter().any(|node| node.kind == NodeKind::Rnic) {
             return Err("no RDMA NIC in it".to_owned());
         }
         let topology = HostTopology::new(self.nodes, self.links).map_err(|broken| {

@@ -4,7 +4,6 @@
 
 mod bandwidth;
 mod bursts;
-mod cells;
 mod clocks;
 mod diagnose;
 mod explain;
@@ -17,6 +16,7 @@ mod news;
 mod noise;
 mod operation;
 mod pace;
+mod pair_times;
 mod peers;
 mod pickle;
 mod placement;
@@ -28,15 +28,15 @@ mod waiting;
 mod window;
 
 pub use bandwidth::{Baseline, Slower};
-pub use diagnose::{Class, Diagnosis, Evidence, Question, Verdict, Whereabouts, diagnose};
-pub use follow::{Follower, Skipped};
+pub use diagnose::{Evidence, FaultClass, JobDiagnosis, JobQuestion, JobVerdict, Whereabouts, diagnose};
+pub use follow::{RecordFollower, Skipped};
 pub use hang::PATIENCE_US;
 pub use history::{Chart, threshold};
-pub use news::{News, Said, State};
-pub use operation::{Job, Operation};
+pub use news::{JobNews, JobState, Said};
+pub use operation::{JobOperations, Operation};
 pub use peers::{Peers, peers};
-pub use placement::{Place, Placement, accused, place, placement};
+pub use placement::{Placement, RankLocation, accused, place, placement};
 pub use places::Fault;
 pub use read::{JobError, Jobs, MAX_OPERATIONS, Reader, read};
-pub use record::{JobKey, Record, Reporter};
-pub use window::{Seen, Window};
+pub use record::{JobKey, OperationRecord, Reporter};
+pub use window::{RecordEffect, Window};

@@ -7,9 +7,9 @@ mod contradictions;
 mod hardware;
 
 pub use contradictions::contradictions;
-use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::check::{Check, CheckState};
 use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 use kelpie_topology::ecmp::FAULTY_LOSS;
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,8 @@ const UNEVEN: [f64; 2] = [0.15, 0.40];
 /// Both ports together should carry this many times one alone; below the second it is a failure. Source: our choice: 2
 /// is ideal, 1 is a collision.
 const TOGETHER: [f64; 2] = [1.8, 1.5];
-/// Fewest QPs that all cross, by both ports, because cables are swapped. Source: our choice; the evidence says how often
-/// chance does the same.
+/// Fewest QPs that all cross, by both ports, because cables are swapped. Source: our choice; the evidence says how
+/// often chance does the same.
 const SWAPPED: usize = 2;
 /// Share of what PCIe carries that is all of it, with the headers of its packets. Source: our choice.
 const ALL_OF_PCIE: f64 = 0.85;
@@ -50,10 +50,10 @@ pub struct QpReading {
     pub source_port: Option<u16>,
     /// Port by which it leaves, if it was seen.
     #[serde(default)]
-    pub leaves: Option<Side>,
+    pub leaves: Option<PortSide>,
     /// Port at which it arrives, if it was seen.
     #[serde(default)]
-    pub arrives: Option<Side>,
+    pub arrives: Option<PortSide>,
     /// Share of its packets that were lost, if it was measured.
     #[serde(default)]
     pub loss: Option<f64>,
@@ -153,7 +153,7 @@ pub struct Readings {
 }
 
 /// One check of one direction, of its readings.
-type Judge = fn(&Readings) -> Check;
+type PortCheck = fn(&Readings) -> Check;
 
 /// All checks of one direction.
 pub fn checks(readings: &Readings) -> Vec<Check> {
@@ -165,7 +165,7 @@ pub fn checks(readings: &Readings) -> Vec<Check> {
         }
         (Mode::Hash | Mode::QueueAffinity, _) => None,
     };
-    let all: [(CheckKind, Judge); 13] = [
+    let all: [(CheckKind, PortCheck); 13] = [
         (CheckKind::Links, links),
         (CheckKind::Speed, hardware::speed),
         (CheckKind::PortPcie, hardware::pcie),
@@ -181,12 +181,12 @@ pub fn checks(readings: &Readings) -> Vec<Check> {
         (CheckKind::Failover, failover),
     ];
     let steered = [CheckKind::Pairing, CheckKind::Balance, CheckKind::Diversity, CheckKind::Collision];
-    let check = |(kind, check): (CheckKind, Judge)| match &nothing {
+    let check = |(kind, check): (CheckKind, PortCheck)| match &nothing {
         // Ports are what they are in any mode, and a path can lose packets.
         Some(reason)
             if steered.contains(&kind) || (kind == CheckKind::Failover && readings.mode == Mode::SinglePort) =>
         {
-            Check::new(kind, State::NotApplicable, reason.as_str())
+            Check::new(kind, CheckState::NotApplicable, reason.as_str())
         }
         _ => check(readings),
     };
@@ -199,7 +199,7 @@ pub fn is_known(checks: &[Check]) -> bool {
     use CheckKind::{Balance, Collision, Links, Pairing, Speed};
     let decides =
         |check: &Check| [Links, Speed, Pairing, Balance, Collision].iter().any(|kind| kind.name() == check.name);
-    !checks.iter().any(|check| check.state == State::Unknown && decides(check))
+    !checks.iter().any(|check| check.state == CheckState::Unknown && decides(check))
 }
 
 /// What sets QPs apart.
@@ -210,9 +210,11 @@ fn steer(check: Check, readings: &Readings) -> Check {
 
 fn links(readings: &Readings) -> Check {
     let check = match readings.down.as_deref() {
-        None => Check::new(CheckKind::Links, State::Unknown, "whether all ports are up was not read"),
-        Some([]) => Check::new(CheckKind::Links, State::Pass, "all ports are up").seen("ports that are down", "none"),
-        Some(down) => Check::new(CheckKind::Links, State::Fail, "a port is down, and the other has all traffic")
+        None => Check::new(CheckKind::Links, CheckState::Unknown, "whether all ports are up was not read"),
+        Some([]) => {
+            Check::new(CheckKind::Links, CheckState::Pass, "all ports are up").seen("ports that are down", "none")
+        }
+        Some(down) => Check::new(CheckKind::Links, CheckState::Fail, "a port is down, and the other has all traffic")
             .seen("ports that are down", down.join(", "))
             .repair(Repair::LookAtPort, &[]),
     };
@@ -221,29 +223,30 @@ fn links(readings: &Readings) -> Check {
 }
 
 fn pairing(readings: &Readings) -> Check {
-    let seen: Vec<(Side, Side)> = readings.qps.iter().filter_map(|qp| Some((qp.leaves?, qp.arrives?))).collect();
+    let seen: Vec<(PortSide, PortSide)> =
+        readings.qps.iter().filter_map(|qp| Some((qp.leaves?, qp.arrives?))).collect();
     let crossed = seen.iter().filter(|(leaves, arrives)| leaves != arrives).count();
     let evidence = format!("{crossed} of {} QPs whose two ports were seen", seen.len());
-    let leave_by_both = Side::BOTH.iter().all(|side| seen.iter().any(|(leaves, _)| leaves == side));
+    let leave_by_both = PortSide::BOTH.iter().all(|side| seen.iter().any(|(leaves, _)| leaves == side));
     let are_swapped = crossed == seen.len() && leave_by_both && crossed >= SWAPPED;
     let check = match (seen.len(), crossed) {
-        (0, _) => Check::new(CheckKind::Pairing, State::Unknown, "no QP was seen at both ends"),
+        (0, _) => Check::new(CheckKind::Pairing, CheckState::Unknown, "no QP was seen at both ends"),
         (_, 0) if seen.len() < readings.qps.len() => Check::new(
             CheckKind::Pairing,
-            State::Unknown,
+            CheckState::Unknown,
             "what was seen is paired; some QPs were not seen at both ends",
         ),
-        (_, 0) => Check::new(CheckKind::Pairing, State::Pass, "QPs arrive on the side by which they left"),
+        (_, 0) => Check::new(CheckKind::Pairing, CheckState::Pass, "QPs arrive on the side by which they left"),
         _ if are_swapped => Check::new(
             CheckKind::Pairing,
-            State::Fail,
+            CheckState::Fail,
             "each QP arrives on the other side, as if the two cables of a host were swapped",
         )
         .repair(Repair::SwapCables, &[]),
         _ => steer(
             Check::new(
                 CheckKind::Pairing,
-                State::Fail,
+                CheckState::Fail,
                 "QPs arrive on the other side, where they meet those that belong there",
             ),
             readings,
@@ -270,11 +273,13 @@ fn balance(readings: &Readings) -> Check {
     let worst = known.iter().map(|(.., off)| *off).fold(0.0, f64::max);
     let state = graded(worst, UNEVEN);
     let mut check = match (known.len(), state) {
-        (_, State::Fail | State::Warn) => {
+        (_, CheckState::Fail | CheckState::Warn) => {
             steer(Check::new(CheckKind::Balance, state, "one port carries more than the other"), readings)
         }
-        (2, _) => Check::new(CheckKind::Balance, State::Pass, "both ports carry the same at both ends"),
-        _ => Check::new(CheckKind::Balance, State::Unknown, "bytes of both ports are known of fewer than both ends"),
+        (2, _) => Check::new(CheckKind::Balance, CheckState::Pass, "both ports carry the same at both ends"),
+        _ => {
+            Check::new(CheckKind::Balance, CheckState::Unknown, "bytes of both ports are known of fewer than both ends")
+        }
     };
     for (end, [left, right], off) in known {
         let gauge = if end == "sent" { Gauge::SentUneven } else { Gauge::ReceivedUneven };
@@ -286,13 +291,13 @@ fn balance(readings: &Readings) -> Check {
 }
 
 /// Pass, warn or fail for a value that is worse the larger it is.
-fn graded(value: f64, [warn, fail]: [f64; 2]) -> State {
+fn graded(value: f64, [warn, fail]: [f64; 2]) -> CheckState {
     if value >= fail {
-        State::Fail
+        CheckState::Fail
     } else if value >= warn {
-        State::Warn
+        CheckState::Warn
     } else {
-        State::Pass
+        CheckState::Pass
     }
 }
 
@@ -301,26 +306,31 @@ fn diversity(readings: &Readings) -> Check {
     let known = ports.len();
     ports.sort_unstable();
     ports.dedup();
-    let mut ways: Vec<(Side, Side)> = readings.qps.iter().filter_map(|qp| Some((qp.leaves?, qp.arrives?))).collect();
+    let mut ways: Vec<(PortSide, PortSide)> =
+        readings.qps.iter().filter_map(|qp| Some((qp.leaves?, qp.arrives?))).collect();
     ways.sort_unstable();
     ways.dedup();
     let check = match (readings.qps.len(), known, ports.len()) {
-        (0, ..) => Check::new(CheckKind::Diversity, State::Unknown, "no QPs"),
-        (1, ..) => Check::new(CheckKind::Diversity, State::Fail, "one QP uses one port").repair(Repair::UseTwoQps, &[]),
+        (0, ..) => Check::new(CheckKind::Diversity, CheckState::Unknown, "no QPs"),
+        (1, ..) => {
+            Check::new(CheckKind::Diversity, CheckState::Fail, "one QP uses one port").repair(Repair::UseTwoQps, &[])
+        }
         (all, known, _) if known < all => {
-            Check::new(CheckKind::Diversity, State::Unknown, "not all source ports are known")
+            Check::new(CheckKind::Diversity, CheckState::Unknown, "not all source ports are known")
         }
-        (_, _, 1) => {
-            steer(Check::new(CheckKind::Diversity, State::Fail, "all QPs have one source port, so one path"), readings)
-        }
-        (all, _, distinct) if distinct < all => {
-            steer(Check::new(CheckKind::Diversity, State::Warn, "some QPs share a source port, so a path"), readings)
-        }
-        _ if ways.len() == 1 => steer(
-            Check::new(CheckKind::Diversity, State::Warn, "all QPs that were seen take one pair of ports"),
+        (_, _, 1) => steer(
+            Check::new(CheckKind::Diversity, CheckState::Fail, "all QPs have one source port, so one path"),
             readings,
         ),
-        _ => Check::new(CheckKind::Diversity, State::Pass, "each QP has a source port of its own"),
+        (all, _, distinct) if distinct < all => steer(
+            Check::new(CheckKind::Diversity, CheckState::Warn, "some QPs share a source port, so a path"),
+            readings,
+        ),
+        _ if ways.len() == 1 => steer(
+            Check::new(CheckKind::Diversity, CheckState::Warn, "all QPs that were seen take one pair of ports"),
+            readings,
+        ),
+        _ => Check::new(CheckKind::Diversity, CheckState::Pass, "each QP has a source port of its own"),
     };
     let evidence = format!("{} among {} QPs, {} pairs of ports seen", ports.len(), readings.qps.len(), ways.len());
     let check = check.measured(Gauge::SourcePorts, ports.len() as f64, readings.qps.len() as f64);
@@ -331,31 +341,32 @@ fn collision(readings: &Readings) -> Check {
     let (Some(alone), Some(together)) = (readings.alone_bps, readings.together_bps) else {
         return Check::new(
             CheckKind::Collision,
-            State::Unknown,
+            CheckState::Unknown,
             "one port alone and both together were not both measured",
         );
     };
     if alone <= 0.0 {
-        return Check::new(CheckKind::Collision, State::Unknown, "one port alone moved nothing");
+        return Check::new(CheckKind::Collision, CheckState::Unknown, "one port alone moved nothing");
     }
     let times = together / alone;
     let evidence = format!("{together:.3e} bits/s, {alone:.3e} alone: {times:.2} times");
     let state = match times {
-        _ if times >= TOGETHER[0] => State::Pass,
-        _ if times >= TOGETHER[1] => State::Warn,
-        _ => State::Fail,
+        _ if times >= TOGETHER[0] => CheckState::Pass,
+        _ if times >= TOGETHER[1] => CheckState::Warn,
+        _ => CheckState::Fail,
     };
     let pcie = hardware::narrowest_pcie(readings).filter(|(_, carries)| together >= carries * ALL_OF_PCIE);
-    let do_meet =
-        [pairing(readings), balance(readings), diversity(readings)].iter().any(|check| check.state > State::Unknown);
+    let do_meet = [pairing(readings), balance(readings), diversity(readings)]
+        .iter()
+        .any(|check| check.state > CheckState::Unknown);
     let check = match (state, pcie) {
-        (State::Pass, _) => Check::new(CheckKind::Collision, state, "both ports together carry twice one alone"),
+        (CheckState::Pass, _) => Check::new(CheckKind::Collision, state, "both ports together carry twice one alone"),
         (_, Some((end, carries))) => {
             let carries = hardware::gbps(carries);
             let summary = format!("both ports share the {end}'s PCIe, which carries {carries} and is full");
             Check::new(CheckKind::Collision, state, summary).repair(Repair::MoveNic, &[])
         }
-        (State::Fail, None) if do_meet => steer(
+        (CheckState::Fail, None) if do_meet => steer(
             Check::new(CheckKind::Collision, state, "both ports together carry little more than one alone"),
             readings,
         ),
@@ -375,20 +386,20 @@ fn loss(readings: &Readings) -> Check {
     let lossy: Vec<String> = (known.iter().filter(|(_, loss)| *loss >= FAULTY_LOSS))
         .map(|(qp, loss)| {
             let port = qp.source_port.map_or("unknown".to_owned(), |port| port.to_string());
-            let side = |side: Option<Side>| side.map_or("?".to_owned(), |side| format!("{side:?}").to_lowercase());
+            let side = |side: Option<PortSide>| side.map_or("?".to_owned(), |side| format!("{side:?}").to_lowercase());
             format!("source port {port} ({} to {}) loses {:.2} %", side(qp.leaves), side(qp.arrives), loss * 100.0)
         })
         .collect();
     let check = match (known.len(), lossy.len()) {
-        (_, 1..) => Check::new(CheckKind::Loss, State::Fail, "paths lose packets")
+        (_, 1..) => Check::new(CheckKind::Loss, CheckState::Fail, "paths lose packets")
             .seen("paths", lossy.join("; "))
             .repair(Repair::LookAtPaths, &[]),
-        (0, _) => Check::new(CheckKind::Loss, State::Unknown, "no loss was measured"),
+        (0, _) => Check::new(CheckKind::Loss, CheckState::Unknown, "no loss was measured"),
         (known, _) if known < readings.qps.len() => {
-            Check::new(CheckKind::Loss, State::Unknown, "paths that were measured lose nothing; some were not")
+            Check::new(CheckKind::Loss, CheckState::Unknown, "paths that were measured lose nothing; some were not")
         }
         (known, _) => {
-            Check::new(CheckKind::Loss, State::Pass, "no path loses packets").seen("paths", known.to_string())
+            Check::new(CheckKind::Loss, CheckState::Pass, "no path loses packets").seen("paths", known.to_string())
         }
     };
     let worst = known.iter().map(|(_, loss)| *loss).max_by(f64::total_cmp);
@@ -397,27 +408,29 @@ fn loss(readings: &Readings) -> Check {
 
 fn failover(readings: &Readings) -> Check {
     let Some(failover) = readings.failover else {
-        return Check::new(CheckKind::Failover, State::Unknown, "no port was taken down");
+        return Check::new(CheckKind::Failover, CheckState::Unknown, "no port was taken down");
     };
     let check = match failover {
         Failover { gap_ms: None, .. } => {
-            Check::new(CheckKind::Failover, State::Fail, "traffic did not go on when a port went down")
+            Check::new(CheckKind::Failover, CheckState::Fail, "traffic did not go on when a port went down")
                 .repair(Repair::RetryLonger, &[])
         }
         Failover { came_back: Some(false), .. } => {
-            Check::new(CheckKind::Failover, State::Fail, "the port had no traffic after it came back")
+            Check::new(CheckKind::Failover, CheckState::Fail, "the port had no traffic after it came back")
                 .repair(Repair::OpenAgain, &[])
         }
         Failover { gap_ms: Some(gap), .. } if gap > GAP_MS => {
-            Check::new(CheckKind::Failover, State::Fail, "traffic went on late: jobs may time out before")
+            Check::new(CheckKind::Failover, CheckState::Fail, "traffic went on late: jobs may time out before")
                 .repair(Repair::LowerMiimon, &[])
         }
         Failover { came_back: None, .. } => Check::new(
             CheckKind::Failover,
-            State::Unknown,
+            CheckState::Unknown,
             "traffic went on; whether the port is used again was not waited for",
         ),
-        Failover { .. } => Check::new(CheckKind::Failover, State::Pass, "traffic went on, and the port is used again"),
+        Failover { .. } => {
+            Check::new(CheckKind::Failover, CheckState::Pass, "traffic went on, and the port is used again")
+        }
     };
     let check =
         failover.gap_ms.into_iter().fold(check, |check, gap| check.measured(Gauge::Gap, gap as f64, GAP_MS as f64));
@@ -430,7 +443,7 @@ mod tests {
 
     use super::*;
 
-    fn qp(source_port: u16, leaves: Side, arrives: Side) -> QpReading {
+    fn qp(source_port: u16, leaves: PortSide, arrives: PortSide) -> QpReading {
         QpReading { source_port: Some(source_port), leaves: Some(leaves), arrives: Some(arrives), loss: Some(0.0) }
     }
 
@@ -453,7 +466,7 @@ mod tests {
     }
 
     fn planned() -> Readings {
-        use Side::{Left, Right};
+        use PortSide::{Left, Right};
         Readings {
             about: "a to b".to_owned(),
             mode: Mode::Hash,
@@ -471,9 +484,9 @@ mod tests {
         }
     }
 
-    type Change = fn(&mut Readings);
+    type ReadingsChange = fn(&mut Readings);
 
-    fn states(readings: &Readings) -> Vec<(String, State)> {
+    fn states(readings: &Readings) -> Vec<(String, CheckState)> {
         checks(readings).into_iter().map(|check| (check.name, check.state)).collect()
     }
 
@@ -497,8 +510,8 @@ mod tests {
 
     #[test]
     fn the_plan_passes_and_each_fault_fails_its_check_alone() {
-        assert!(states(&planned()).iter().all(|(_, state)| *state == State::Pass), "{:?}", states(&planned()));
-        let cases: [(&str, Change); 16] = [
+        assert!(states(&planned()).iter().all(|(_, state)| *state == CheckState::Pass), "{:?}", states(&planned()));
+        let cases: [(&str, ReadingsChange); 16] = [
             ("speed", |readings| port(readings).speed_bps = Some(1e8)),
             ("speed", |readings| {
                 for end in [&mut readings.sender, &mut readings.receiver] {
@@ -520,8 +533,8 @@ mod tests {
             ("lacp", |readings| port(readings).lacp_partner = Some("52:54:00:00:00:02".to_owned())),
             ("links", |readings| readings.down = Some(vec!["eth1 of host b".to_owned()])),
             ("pairing", |readings| {
-                readings.qps[0].arrives = Some(Side::Right);
-                readings.qps[1].arrives = Some(Side::Left);
+                readings.qps[0].arrives = Some(PortSide::Right);
+                readings.qps[1].arrives = Some(PortSide::Left);
             }),
             ("balance", |readings| readings.received_bytes = Some([1900, 110])),
             ("diversity", |readings| readings.qps[1].source_port = Some(50_000)),
@@ -533,7 +546,7 @@ mod tests {
             let mut readings = planned();
             fault(&mut readings);
             for check in checks(&readings) {
-                let expected = if check.name == name { State::Fail } else { State::Pass };
+                let expected = if check.name == name { CheckState::Fail } else { CheckState::Pass };
                 assert_eq!(check.state, expected, "{name}: {check:?}");
                 assert_eq!(check.fix.is_some(), check.name == name, "{check:?}");
                 assert!(!check.evidence.is_empty(), "{check:?}");
@@ -555,7 +568,7 @@ mod tests {
             down: None,
             ..planned()
         };
-        assert!(states(&nothing).iter().all(|(_, state)| *state == State::Unknown));
+        assert!(states(&nothing).iter().all(|(_, state)| *state == CheckState::Unknown));
         let refused = || Some("no such call".to_owned());
         for (mode, lag_refused, applicable) in [
             (Mode::ActiveBackup, None, 9),
@@ -566,26 +579,29 @@ mod tests {
             (Mode::Hash, refused(), 13),
         ] {
             let states = states(&Readings { mode, lag_refused, ..planned() });
-            let there = states.iter().filter(|(_, state)| *state != State::NotApplicable).count();
+            let there = states.iter().filter(|(_, state)| *state != CheckState::NotApplicable).count();
             assert_eq!(there, applicable, "{states:?}");
         }
     }
 
-    fn fix(readings: &Readings, name: &str) -> (State, String) {
+    fn fix(readings: &Readings, name: &str) -> (CheckState, String) {
         let check = checks(readings).into_iter().find(|check| check.name == name).expect("each is judged");
         (check.state, format!("{} {}", check.summary, check.fix.unwrap_or_default()))
     }
 
     #[test]
     fn what_is_no_matter_of_source_ports_is_not_mended_by_them() {
-        use Side::{Left, Right};
+        use PortSide::{Left, Right};
         // The bytes are even and no QP crosses, so QPs do not meet.
         let mut shared = Readings { together_bps: Some(2.1e8), ..planned() };
         let (state, said) = fix(&shared, "collision");
-        assert!(state == State::Fail && said.contains("QPs do not meet") && !said.contains("source ports"), "{said}");
+        assert!(
+            state == CheckState::Fail && said.contains("QPs do not meet") && !said.contains("source ports"),
+            "{said}"
+        );
         shared.receiver.as_mut().expect("it was read").pcie_bps = Some(2.4e8);
         let (state, said) = fix(&shared, "collision");
-        assert!(state == State::Fail && said.contains("the receiver's PCIe, which carries 0.2 Gbit/s"), "{said}");
+        assert!(state == CheckState::Fail && said.contains("the receiver's PCIe, which carries 0.2 Gbit/s"), "{said}");
         assert!(said.contains("move the NIC") && !said.contains("source ports"), "{said}");
         // Those that do meet are told to take other ones.
         let met = Readings { sent_bytes: Some([2000, 10]), together_bps: Some(2.1e8), ..planned() };
@@ -599,7 +615,7 @@ mod tests {
     #[test]
     fn a_gap_of_more_than_a_second_fails() {
         let gap = |gap| Readings { failover: Some(Failover { gap_ms: Some(gap), came_back: Some(true) }), ..planned() };
-        assert_eq!([1000, 1001].map(|ms| fix(&gap(ms), "failover").0), [State::Pass, State::Fail]);
+        assert_eq!([1000, 1001].map(|ms| fix(&gap(ms), "failover").0), [CheckState::Pass, CheckState::Fail]);
     }
 
     #[test]
@@ -608,21 +624,21 @@ mod tests {
         for end in [&mut readings.sender, &mut readings.receiver] {
             end.as_mut().expect("it was read").ports.iter_mut().for_each(|port| port.capable_bps = None);
         }
-        assert_eq!(fix(&readings, "speed").0, State::Unknown, "all may run at half of what they could");
+        assert_eq!(fix(&readings, "speed").0, CheckState::Unknown, "all may run at half of what they could");
         assert!(!is_known(&checks(&readings)) && is_known(&checks(&planned())));
         for end in [&mut readings.sender, &mut readings.receiver] {
             for port in &mut end.as_mut().expect("it was read").ports {
                 (port.is_virtual, port.speed_bps) = (true, None);
             }
         }
-        assert_eq!(fix(&readings, "speed").0, State::NotApplicable);
+        assert_eq!(fix(&readings, "speed").0, CheckState::NotApplicable);
         assert!(is_known(&checks(&readings)));
     }
 
     #[test]
     fn readings_that_contradict_each_other_are_found_and_true_ones_are_not() {
         assert_eq!(contradictions(&planned()), []);
-        let cases: [(&str, Change); 13] = [
+        let cases: [(&str, ReadingsChange); 13] = [
             ("together_bps", |readings| readings.together_bps = Some(4.1e8)),
             ("together_bps", |readings| {
                 (readings.sender, readings.receiver, readings.alone_bps) = (None, None, Some(1e8))

@@ -1,7 +1,7 @@
 //! A host whose only path has no siblings: what its links declare is the reference, else only a baseline is.
 
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::{Diagnosis, Question, Reference, State, Verdict, diagnose};
+use kelpie_diagnosis::host::{HostDiagnosis, HostQuestion, HostVerdict, PathState, Reference, diagnose};
 use kelpie_topology::HostTopology;
 
 const HOST: &str = "{kelpie: topology/1, host: {nodes: {r0: rnic, c0: socket, m0: memory}, \
@@ -21,17 +21,19 @@ fn matrix(gbps: f64) -> Matrix {
     }
 }
 
-fn judged(gbps: f64, baseline: Option<f64>) -> Diagnosis {
+fn judged(gbps: f64, baseline: Option<f64>) -> HostDiagnosis {
     let host = HostTopology::from_yaml("host", HOST).expect("it keeps the rules");
     let baseline = baseline.map(matrix);
     let question =
-        Question { host: &host, matrix: &matrix(gbps), repeats: &[], baseline: baseline.as_ref(), busy: false };
+        HostQuestion { host: &host, matrix: &matrix(gbps), repeats: &[], baseline: baseline.as_ref(), busy: false };
     diagnose(question).expect("they fit")
 }
 
 #[test]
 fn a_path_is_compared_with_what_its_links_declare() {
-    for (gbps, expected) in [(10.0, Verdict::Abnormal), (63.0, Verdict::Abnormal), (190.0, Verdict::Healthy)] {
+    for (gbps, expected) in
+        [(10.0, HostVerdict::Abnormal), (63.0, HostVerdict::Abnormal), (190.0, HostVerdict::Healthy)]
+    {
         let found = judged(gbps, None);
         assert_eq!(found.verdict, expected, "{gbps}: {found:?}");
     }
@@ -40,11 +42,11 @@ fn a_path_is_compared_with_what_its_links_declare() {
     assert_eq!((slow.carried_gbps, slow.expected_gbps, slow.reference), (10.0, 252.0, Reference::Topology));
     // A port of 100 Gbit/s behind links of 252 looks like half the lanes.
     let found = judged(97.0, None);
-    assert_eq!((found.verdict, found.is_steady), (Verdict::Undecided, true), "{found:?}");
+    assert_eq!((found.verdict, found.is_steady), (HostVerdict::Undecided, true), "{found:?}");
     assert!(found.notes[0].contains("r0 to m0 carries 97 of 252 Gbit/s that the topology declares"), "{found:?}");
     let found = judged(190.0, Some(191.0));
-    assert_eq!((found.verdict, found.paths["r0"]["m0"]), (Verdict::Healthy, State::Normal));
-    assert_eq!(judged(10.0, Some(191.0)).verdict, Verdict::Abnormal);
+    assert_eq!((found.verdict, found.paths["r0"]["m0"]), (HostVerdict::Healthy, PathState::Normal));
+    assert_eq!(judged(10.0, Some(191.0)).verdict, HostVerdict::Abnormal);
 }
 
 #[test]
@@ -52,16 +54,20 @@ fn a_port_that_is_declared_says_what_its_paths_carry() {
     let with_port = HOST.replace("links:", "ports: {r0: 100}, links:");
     let at = |text: &str, gbps| {
         let host = HostTopology::from_yaml("host", text).expect("it keeps the rules");
-        let question = Question { host: &host, matrix: &matrix(gbps), repeats: &[], baseline: None, busy: false };
+        let question = HostQuestion { host: &host, matrix: &matrix(gbps), repeats: &[], baseline: None, busy: false };
         diagnose(question).expect("they fit")
     };
-    assert_eq!(at(&with_port, 97.0).verdict, Verdict::Healthy);
+    assert_eq!(at(&with_port, 97.0).verdict, HostVerdict::Healthy);
     let found = at(&with_port, 49.0);
-    assert_eq!((found.verdict, found.slow[0].reference), (Verdict::Abnormal, Reference::Port), "{found:?}");
+    assert_eq!((found.verdict, found.slow[0].reference), (HostVerdict::Abnormal, Reference::Port), "{found:?}");
     // Of what nothing is declared, nothing is known.
     for gbps in [10.0, 190.0] {
         let found = at(&HOST.replace(", gbps: 252", ""), gbps);
-        assert_eq!((found.verdict, found.paths["r0"]["m0"]), (Verdict::Undecided, State::Undecided), "{found:?}");
+        assert_eq!(
+            (found.verdict, found.paths["r0"]["m0"]),
+            (HostVerdict::Undecided, PathState::Undecided),
+            "{found:?}"
+        );
         assert!(found.is_steady, "it may become a baseline");
     }
 }

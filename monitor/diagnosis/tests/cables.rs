@@ -1,7 +1,7 @@
 //! Paths from one RNIC of a host to another: cables that are slow are named, and nothing else is blamed for them.
 
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::{Diagnosis, Question, State, Verdict, diagnose};
+use kelpie_diagnosis::host::{HostDiagnosis, HostQuestion, HostVerdict, PathState, diagnose};
 use kelpie_topology::HostTopology;
 
 const HOST: &str = "{kelpie: topology/1, host: {nodes: {r0: rnic, r1: rnic, r2: rnic, c0: socket, c1: socket, m0: memory, \
@@ -31,11 +31,11 @@ fn matrix(but: impl Fn(usize, &str) -> Option<f64>) -> Matrix {
     }
 }
 
-fn judged(but: impl Fn(usize, &str) -> Option<f64>, is_with_baseline: bool) -> Diagnosis {
+fn judged(but: impl Fn(usize, &str) -> Option<f64>, is_with_baseline: bool) -> HostDiagnosis {
     let host = HostTopology::from_yaml("host", HOST).expect("it keeps the rules");
     let baseline = matrix(|_, _| None);
     let baseline = is_with_baseline.then_some(&baseline);
-    diagnose(Question { host: &host, matrix: &matrix(but), repeats: &[], baseline, busy: false }).expect("they fit")
+    diagnose(HostQuestion { host: &host, matrix: &matrix(but), repeats: &[], baseline, busy: false }).expect("they fit")
 }
 
 #[test]
@@ -44,13 +44,17 @@ fn cables_links_and_memories_are_told_apart_with_and_without_a_baseline() {
     let is_between = |column: &str| column.starts_with('r');
     for with_baseline in [true, false] {
         let healthy = judged(|_, _| None, with_baseline);
-        assert_eq!((healthy.verdict, healthy.links["r1|leaf"]), (Verdict::Healthy, State::Normal), "{healthy:?}");
+        assert_eq!(
+            (healthy.verdict, healthy.links["r1|leaf"]),
+            (HostVerdict::Healthy, PathState::Normal),
+            "{healthy:?}"
+        );
         // Ports of 100 Gbit/s are no slow paths to memory, though loopback carries more.
-        assert_eq!(healthy.paths["r0"]["r2"], State::Normal);
+        assert_eq!(healthy.paths["r0"]["r2"], PathState::Normal);
         let cable =
             judged(|row, column| (is_between(column) && touches(row, column, "r1")).then_some(25.0), with_baseline);
         assert_eq!(cable.explanations, [["r1|leaf"]], "{cable:?}");
-        assert_eq!((cable.causes[0].cause.as_str(), cable.links["r1|c0"]), ("port_or_cable", State::Normal));
+        assert_eq!((cable.causes[0].cause.as_str(), cable.links["r1|c0"]), ("port_or_cable", PathState::Normal));
         // The RNIC's own link makes its loopback slow as well, and hides its cable.
         let own = judged(|row, column| touches(row, column, "r1").then_some(63.0), with_baseline);
         assert_eq!(own.explanations, [["r1|c0"]], "{own:?}");
@@ -74,12 +78,12 @@ fn paths_that_nobody_measured_keep_no_host_from_being_healthy_and_rnics_do() {
         for (is_null, expected) in [
             (
                 &(|row: usize, column: &str| (row, column) == (1, "m1")) as &dyn Fn(usize, &str) -> bool,
-                Verdict::Healthy,
+                HostVerdict::Healthy,
             ),
-            (&|_, column| column.starts_with('r'), Verdict::Healthy),
-            (&|_, column| column == "m1", Verdict::Healthy),
-            (&|row, _| row == 2, Verdict::Undecided),
-            (&|_, column| column.starts_with('m'), Verdict::Undecided),
+            (&|_, column| column.starts_with('r'), HostVerdict::Healthy),
+            (&|_, column| column == "m1", HostVerdict::Healthy),
+            (&|row, _| row == 2, HostVerdict::Undecided),
+            (&|_, column| column.starts_with('m'), HostVerdict::Undecided),
         ] {
             let mut cells = matrix(|_, _| None);
             for (row, values) in cells.bandwidth_gbps.iter_mut().flatten().enumerate() {
@@ -90,7 +94,7 @@ fn paths_that_nobody_measured_keep_no_host_from_being_healthy_and_rnics_do() {
             let host = HostTopology::from_yaml("host", HOST).expect("it keeps the rules");
             let healthy = matrix(|_, _| None);
             let baseline = with_baseline.then_some(&healthy);
-            let question = Question { host: &host, matrix: &cells, repeats: &[], baseline, busy: false };
+            let question = HostQuestion { host: &host, matrix: &cells, repeats: &[], baseline, busy: false };
             let found = diagnose(question).expect("they fit");
             assert_eq!(found.verdict, expected, "{found:?}");
             assert!(found.notes.iter().any(|note| note.contains("were not measured")), "{:?}", found.notes);
@@ -102,7 +106,8 @@ fn paths_that_nobody_measured_keep_no_host_from_being_healthy_and_rnics_do() {
 fn a_host_without_cables_has_no_way_between_its_rnics() {
     let text = HOST.replace(", {a: r2, b: leaf, gbps: 100}", "");
     let host = HostTopology::from_yaml("host", &text).expect("it keeps the rules");
-    let question = Question { host: &host, matrix: &matrix(|_, _| None), repeats: &[], baseline: None, busy: false };
+    let question =
+        HostQuestion { host: &host, matrix: &matrix(|_, _| None), repeats: &[], baseline: None, busy: false };
     let error = diagnose(question).expect_err("no cable").to_string();
     assert!(error.contains("no way from `r0` to `r2`"), "{error}");
 }

@@ -8,21 +8,21 @@ use std::path::Path;
 
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::discover::{Discovered, discover};
-use kelpie_diagnosis::host::{Diagnosis, Question, Reference, Verdict, diagnose};
-use kelpie_monitor::check::State;
+use kelpie_diagnosis::host::{HostDiagnosis, HostQuestion, HostVerdict, Reference, diagnose};
+use kelpie_monitor::check::CheckState;
 use kelpie_monitor::checks::{CHECKS, CheckGroup, CheckKind, GAUGES};
 use kelpie_monitor::machine::Machine;
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 use tempfile::TempDir;
 
 /// A tree of sysfs that is being written.
-struct Tree {
+struct SysfsTree {
     root: TempDir,
     rnics: usize,
 }
 
-impl Tree {
+impl SysfsTree {
     /// Sockets with this many NUMA nodes each.
     fn new(sockets: usize, numa: usize) -> Self {
         let tree = Self { root: tempfile::tempdir().expect("a folder"), rnics: 0 };
@@ -96,8 +96,8 @@ impl Tree {
 }
 
 /// Switches with an RNIC and some GPUs each, spread over two sockets.
-fn switched(switches: usize, gpus: usize, narrow: Option<usize>) -> Tree {
-    let mut tree = Tree::new(2, 1);
+fn switched(switches: usize, gpus: usize, narrow: Option<usize>) -> SysfsTree {
+    let mut tree = SysfsTree::new(2, 1);
     for switch in 0..switches {
         let bus = format!("{:02x}", 16 * switch);
         let numa = i32::from(switch >= switches / 2);
@@ -119,12 +119,12 @@ fn switched(switches: usize, gpus: usize, narrow: Option<usize>) -> Tree {
     tree
 }
 
-fn count(found: &Discovered, kind: Kind) -> usize {
+fn count(found: &Discovered, kind: NodeKind) -> usize {
     found.topology.nodes().iter().filter(|node| node.kind == kind).count()
 }
 
 /// The kinds of nodes between two named ones.
-fn way(found: &Discovered, from: &str, to: &str) -> Vec<Kind> {
+fn way(found: &Discovered, from: &str, to: &str) -> Vec<NodeKind> {
     let node = |name| found.topology.node(name).unwrap_or_else(|| panic!("no {name} in {:?}", found.topology));
     let route = found.topology.route(node(from), node(to)).expect("a tree is connected");
     found.topology.kinds(node(from), &route)
@@ -135,14 +135,14 @@ fn hosts_with_switches() {
     for (switches, gpus) in [(4, 2), (8, 1)] {
         let found = switched(switches, gpus, None).discover();
         assert_eq!(
-            (count(&found, Kind::Rnic), count(&found, Kind::Gpu), count(&found, Kind::PcieSwitch)),
+            (count(&found, NodeKind::Rnic), count(&found, NodeKind::Gpu), count(&found, NodeKind::PcieSwitch)),
             (switches, switches * gpus, switches)
         );
         assert_eq!(found.topology.links().len(), found.topology.nodes().len() - 1, "a tree");
-        assert_eq!(way(&found, "mlx5_0", "gpu0"), [Kind::Rnic, Kind::PcieSwitch, Kind::Gpu]);
-        let across = [Kind::Rnic, Kind::PcieSwitch, Kind::Socket, Kind::Socket, Kind::Memory];
+        assert_eq!(way(&found, "mlx5_0", "gpu0"), [NodeKind::Rnic, NodeKind::PcieSwitch, NodeKind::Gpu]);
+        let across = [NodeKind::Rnic, NodeKind::PcieSwitch, NodeKind::Socket, NodeKind::Socket, NodeKind::Memory];
         assert_eq!(way(&found, "mlx5_0", "mem1"), across);
-        assert!(found.readings.iter().all(|reading| reading.state != State::Warn), "{:?}", found.readings);
+        assert!(found.readings.iter().all(|reading| reading.state != CheckState::Warn), "{:?}", found.readings);
     }
 }
 
@@ -155,23 +155,28 @@ fn a_narrow_link_is_written_as_it_is_and_said() {
     let warned: Vec<&str> = found
         .readings
         .iter()
-        .filter(|reading| reading.state == State::Warn)
+        .filter(|reading| reading.state == CheckState::Warn)
         .map(|reading| reading.about.as_str())
         .collect();
     assert_eq!(warned, [found.topology.link_name(link)]);
 }
 
 /// A host whose RNICs are to reach two memories, measured at these rates.
-fn judged(found: &Discovered, gbps: impl Fn(usize) -> f64) -> Diagnosis {
-    let rows: Vec<String> =
-        found.topology.nodes().iter().filter(|node| node.kind == Kind::Rnic).map(|node| node.name.clone()).collect();
+fn judged(found: &Discovered, gbps: impl Fn(usize) -> f64) -> HostDiagnosis {
+    let rows: Vec<String> = found
+        .topology
+        .nodes()
+        .iter()
+        .filter(|node| node.kind == NodeKind::Rnic)
+        .map(|node| node.name.clone())
+        .collect();
     let cells: Vec<Vec<f64>> = (0..rows.len()).map(|row| vec![gbps(row), gbps(row) * 0.99]).collect();
     let text =
         serde_json::json!({"kelpie": "matrix/1", "rows": rows, "columns": ["mem0", "mem1"], "bandwidth_gbps": cells});
     let matrix = Matrix::from_bytes("m", text.to_string().as_bytes()).expect("it keeps the rules");
     // As it was written into a file and read again.
     let host = HostTopology::from_yaml("t", &found.topology.to_yaml()).expect("it keeps the rules");
-    let question = Question { host: &host, matrix: &matrix, repeats: &[], baseline: None, busy: false };
+    let question = HostQuestion { host: &host, matrix: &matrix, repeats: &[], baseline: None, busy: false };
     diagnose(question).expect("they fit")
 }
 
@@ -181,19 +186,19 @@ fn a_link_that_trained_low_is_named_with_what_it_could_carry() {
     let seen = judged(&found, |row| if row == 5 { 55.0 } else { 195.0 + row as f64 });
     let link = found.topology.links().iter().position(|link| found.topology.nodes()[link.a].name == "mlx5_5");
     let link = found.topology.link_name(link.expect("it has a link"));
-    assert_eq!((seen.verdict, &seen.explanations), (Verdict::Abnormal, &vec![vec![link.clone()]]), "{seen:?}");
+    assert_eq!((seen.verdict, &seen.explanations), (HostVerdict::Abnormal, &vec![vec![link.clone()]]), "{seen:?}");
     let slow = &seen.slow[0];
     assert_eq!((slow.reference, slow.trained.as_deref()), (Reference::Siblings, Some("x4 of x16")));
     assert!((slow.carried_gbps - 55.0).abs() < 0.1 && (195.0..203.0).contains(&slow.expected_gbps), "{slow:?}");
     // What trained low and carries enough is said, and is no fault of what was measured.
     let enough = judged(&found, |_| 55.0);
-    assert_eq!(enough.verdict, Verdict::Abnormal, "55 of 252 is not enough for the others");
+    assert_eq!(enough.verdict, HostVerdict::Abnormal, "55 of 252 is not enough for the others");
     let trees = switched(8, 0, Some(5));
     for rnic in 0..8 {
         trees.port(rnic, "25 Gb/sec (1X EDR)");
     }
     let slow_ports = judged(&trees.discover(), |_| 24.2);
-    assert_eq!(slow_ports.verdict, Verdict::Healthy, "{slow_ports:?}");
+    assert_eq!(slow_ports.verdict, HostVerdict::Healthy, "{slow_ports:?}");
     assert!(slow_ports.notes.iter().any(|note| note.contains("trained to x4 of x16")), "{:?}", slow_ports.notes);
 }
 
@@ -201,35 +206,39 @@ fn a_link_that_trained_low_is_named_with_what_it_could_carry() {
 fn all_nics_slow_alike_are_below_what_links_and_ports_declare() {
     let tree = switched(8, 0, None);
     let without = judged(&tree.discover(), |_| 49.0);
-    assert_eq!((without.verdict, without.slow[0].reference), (Verdict::Abnormal, Reference::Topology), "{without:?}");
+    assert_eq!(
+        (without.verdict, without.slow[0].reference),
+        (HostVerdict::Abnormal, Reference::Topology),
+        "{without:?}"
+    );
     assert_eq!(without.explanations[0].len(), 8, "each RNIC's own link: {without:?}");
     for rnic in 0..8 {
         tree.port(rnic, "200 Gb/sec (4X HDR)");
     }
     let at = |gbps: f64| judged(&tree.discover(), |_| gbps);
     let slow = at(98.0);
-    assert_eq!((slow.verdict, slow.slow[0].reference), (Verdict::Abnormal, Reference::Port), "{slow:?}");
+    assert_eq!((slow.verdict, slow.slow[0].reference), (HostVerdict::Abnormal, Reference::Port), "{slow:?}");
     assert_eq!(slow.slow[0].expected_gbps, 200.0);
-    assert_eq!(at(192.0).verdict, Verdict::Healthy);
+    assert_eq!(at(192.0).verdict, HostVerdict::Healthy);
     // A NIC for storage, with another port, is no sibling of the others.
     tree.port(3, "100 Gb/sec (2X HDR)");
     let mixed = judged(&tree.discover(), |row| if row == 3 { 97.0 } else { 195.0 });
-    assert_eq!(mixed.verdict, Verdict::Healthy, "{mixed:?}");
+    assert_eq!(mixed.verdict, HostVerdict::Healthy, "{mixed:?}");
     // All links at x4, as a bifurcated slot or a riser would have them.
-    let mut all = Tree::new(2, 1);
+    let mut all = SysfsTree::new(2, 1);
     for rnic in 0..16 {
         let (root, device) = (format!("0000:{rnic:02x}:01.0"), format!("0000:{rnic:02x}:02.0"));
         all.function(&format!("{rnic:02x}"), &[&root], 0, "0x060400", "0x8086", 16);
         all.rnic(&format!("{rnic:02x}"), &[&root, &device], rnic / 8, 4);
     }
     let narrow = judged(&all.discover(), |_| 55.0);
-    assert_eq!((narrow.verdict, narrow.explanations[0].len()), (Verdict::Abnormal, 16), "{narrow:?}");
+    assert_eq!((narrow.verdict, narrow.explanations[0].len()), (HostVerdict::Abnormal, 16), "{narrow:?}");
     assert!(narrow.slow.iter().all(|slow| slow.trained.as_deref() == Some("x4 of x16")), "{narrow:?}");
 }
 
 #[test]
 fn a_slot_that_is_no_wider_than_the_link_is_no_fault_and_gpus_idle_slowly() {
-    let mut tree = Tree::new(1, 1);
+    let mut tree = SysfsTree::new(1, 1);
     let root = "0000:00:01.0";
     // The slot has eight lanes, and the card sixteen.
     tree.function("00", &[root], 0, "0x060400", "0x8086", 8);
@@ -238,14 +247,14 @@ fn a_slot_that_is_no_wider_than_the_link_is_no_fault_and_gpus_idle_slowly() {
     tree.gpu("20", &["0000:20:00.0"], 0);
     tree.write("sys/devices/pci0000:20/0000:20:00.0/current_link_speed", "2.5 GT/s PCIe");
     let found = tree.discover();
-    assert!(found.readings.iter().all(|reading| reading.state != State::Warn), "{:?}", found.readings);
+    assert!(found.readings.iter().all(|reading| reading.state != CheckState::Warn), "{:?}", found.readings);
     assert!(found.topology.links().iter().all(|link| link.trained().is_none()), "{:?}", found.topology);
     assert!(found.topology.links().iter().any(|link| link.gbps == Some(252.1)), "as fast as under load");
 }
 
 #[test]
 fn accelerators_of_any_vendor_and_nics_without_rdma_are_named() {
-    let mut tree = Tree::new(1, 1);
+    let mut tree = SysfsTree::new(1, 1);
     tree.rnic("10", &["0000:10:00.0", "0000:11:00.0"], 0, 16);
     let of = |bus: &str, class: &str, vendor: &str, device: &str| {
         let address = format!("0000:{bus}:00.0");
@@ -259,7 +268,7 @@ fn accelerators_of_any_vendor_and_nics_without_rdma_are_named() {
     // The processor's own display.
     tree.function("00", &["0000:00:02.0"], 0, "0x030000", "0x8086", 1);
     let found = tree.discover();
-    assert_eq!(count(&found, Kind::Gpu), 3, "{:?}", found.topology);
+    assert_eq!(count(&found, NodeKind::Gpu), 3, "{:?}", found.topology);
     let said = found.devices.join("\n");
     for expected in [
         "gpu0: 0000:20:00.0: AMD, class 0x1200",
@@ -274,22 +283,26 @@ fn accelerators_of_any_vendor_and_nics_without_rdma_are_named() {
 
 #[test]
 fn four_numa_nodes_per_socket() {
-    let mut tree = Tree::new(2, 4);
+    let mut tree = SysfsTree::new(2, 4);
     for (node, bus) in [(1, "20"), (6, "a0")] {
         let (root, device) = (format!("0000:{bus}:01.1"), format!("0000:{bus}:02.0"));
         tree.function(bus, &[&root], node, "0x060400", "0x1022", 16);
         tree.rnic(bus, &[&root, &device], node, 16);
     }
     let found = tree.discover();
-    assert_eq!((count(&found, Kind::NumaNode), count(&found, Kind::Memory), count(&found, Kind::Socket)), (8, 8, 2));
-    assert_eq!(way(&found, "mlx5_0", "mem1"), [Kind::Rnic, Kind::NumaNode, Kind::Memory]);
-    let across = [Kind::Rnic, Kind::NumaNode, Kind::Socket, Kind::Socket, Kind::NumaNode, Kind::Memory];
+    assert_eq!(
+        (count(&found, NodeKind::NumaNode), count(&found, NodeKind::Memory), count(&found, NodeKind::Socket)),
+        (8, 8, 2)
+    );
+    assert_eq!(way(&found, "mlx5_0", "mem1"), [NodeKind::Rnic, NodeKind::NumaNode, NodeKind::Memory]);
+    let across =
+        [NodeKind::Rnic, NodeKind::NumaNode, NodeKind::Socket, NodeKind::Socket, NodeKind::NumaNode, NodeKind::Memory];
     assert_eq!(way(&found, "mlx5_0", "mem6"), across);
 }
 
 #[test]
 fn a_storage_host_has_drives_and_a_card_with_two_ports() {
-    let mut tree = Tree::new(2, 1);
+    let mut tree = SysfsTree::new(2, 1);
     for port in ["0000:3b:00.0", "0000:3b:00.1"] {
         tree.rnic("3a", &["0000:3a:00.0", port], 0, 16);
     }
@@ -299,25 +312,28 @@ fn a_storage_host_has_drives_and_a_card_with_two_ports() {
     // A management controller's display is no GPU.
     tree.function("00", &["0000:00:1c.0", "0000:02:00.0"], 0, "0x030000", "0x1a03", 1);
     let found = tree.discover();
-    assert_eq!((count(&found, Kind::Nvme), count(&found, Kind::Gpu), count(&found, Kind::Rnic)), (2, 0, 2));
+    assert_eq!((count(&found, NodeKind::Nvme), count(&found, NodeKind::Gpu), count(&found, NodeKind::Rnic)), (2, 0, 2));
     // Both ports share the card's link.
-    assert_eq!(way(&found, "mlx5_0", "mlx5_1"), [Kind::Rnic, Kind::PcieSwitch, Kind::Rnic]);
-    assert_eq!(way(&found, "mlx5_1", "mem0"), [Kind::Rnic, Kind::PcieSwitch, Kind::Socket, Kind::Memory]);
+    assert_eq!(way(&found, "mlx5_0", "mlx5_1"), [NodeKind::Rnic, NodeKind::PcieSwitch, NodeKind::Rnic]);
+    assert_eq!(
+        way(&found, "mlx5_1", "mem0"),
+        [NodeKind::Rnic, NodeKind::PcieSwitch, NodeKind::Socket, NodeKind::Memory]
+    );
 }
 
 #[test]
 fn a_virtual_machine_needs_ats() {
-    let mut tree = Tree::new(0, 1);
+    let mut tree = SysfsTree::new(0, 1);
     tree.write("proc/cpuinfo", "flags\t\t: fpu hypervisor avx2");
     tree.rnic("00", &["0000:00:05.0"], -1, 16);
     // Configuration space of which root sees all, with the capability of ATS at 0x100, and its enable bit off and on.
-    for (control, expected) in [(0u16, State::Warn), (1 << 15, State::Pass)] {
+    for (control, expected) in [(0u16, CheckState::Warn), (1 << 15, CheckState::Pass)] {
         let mut config = vec![0; 4096];
         config[0x100..0x104].copy_from_slice(&0x0001_000f_u32.to_le_bytes());
         config[0x106..0x108].copy_from_slice(&control.to_le_bytes());
         tree.write("sys/devices/pci0000:00/0000:00:05.0/config", &config);
         let found = tree.discover();
-        assert_eq!(way(&found, "mlx5_0", "mem0"), [Kind::Rnic, Kind::Socket, Kind::Memory]);
+        assert_eq!(way(&found, "mlx5_0", "mem0"), [NodeKind::Rnic, NodeKind::Socket, NodeKind::Memory]);
         let ats = found.readings.iter().find(|reading| reading.name == "ats").expect("it is read");
         assert_eq!(ats.state, expected);
     }
@@ -340,7 +356,7 @@ fn every_check_and_number_of_the_table_is_made_of_some_host() {
 
 #[test]
 fn a_host_without_rdma_says_so() {
-    let tree = Tree::new(1, 1);
+    let tree = SysfsTree::new(1, 1);
     let problem = discover(&Machine::recorded(tree.path())).expect_err("there is none");
     assert!(problem.contains("no RDMA device"), "{problem}");
 }

@@ -6,29 +6,30 @@ mod hosts;
 #[path = "../examples/figures/jobs.rs"]
 mod jobs;
 
-use hosts::{Host, KINDS, Load};
-use jobs::{PLACES, Place, Shape};
+use hosts::{FigureHost, KINDS, Load};
+use jobs::{JobShape, PLACES, SlowMessages};
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::{self, Diagnosis};
+use kelpie_diagnosis::host::{self, HostDiagnosis};
 use kelpie_diagnosis::job::{self, Fault};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-fn ask(host: &Host, matrices: &[Matrix], baseline: &Matrix) -> Diagnosis {
+fn ask(host: &FigureHost, matrices: &[Matrix], baseline: &Matrix) -> HostDiagnosis {
     let (matrix, repeats) = matrices.split_first().expect("one at least");
     let baseline = Some(baseline);
-    host::diagnose(host::Question { host: &host.topology, matrix, repeats, baseline, busy: false }).expect("they fit")
+    host::diagnose(host::HostQuestion { host: &host.topology, matrix, repeats, baseline, busy: false })
+        .expect("they fit")
 }
 
 #[test]
 fn every_single_fault_is_named_and_so_it_is_by_five_matrices_with_noise() {
     let mut random = Pcg64Mcg::seed_from_u64(11);
     for (name, kind) in KINDS {
-        let host = Host::draw(kind, &mut random);
+        let host = FigureHost::draw(kind, &mut random);
         let baseline = host.measured(&host.healthy, 0.0, &mut random);
         for (noise, repeats) in [(0.0, 1), (0.05, 5)] {
             let healthy: Vec<Matrix> = (0..repeats).map(|_| host.measured(&host.healthy, noise, &mut random)).collect();
-            assert_eq!(ask(&host, &healthy, &baseline).verdict, host::Verdict::Healthy, "{name}");
+            assert_eq!(ask(&host, &healthy, &baseline).verdict, host::HostVerdict::Healthy, "{name}");
             for share in [0.06, 0.25, 0.5, 0.75] {
                 for link in 0..host.topology.links().len() {
                     let values = host.with_faults(&[(link, share)]);
@@ -50,17 +51,17 @@ fn hosts_that_others_use_are_not_called_abnormal_and_their_faults_are_named() {
     for (with_baseline, count) in [(true, 1), (false, 1), (true, 5), (false, 5)] {
         let (mut wrong, mut named) = (0, 0);
         for round in 0..120 {
-            let host = Host::draw(KINDS[round % KINDS.len()].1, &mut random);
+            let host = FigureHost::draw(KINDS[round % KINDS.len()].1, &mut random);
             let baseline = host.measured(&host.healthy, 0.0, &mut random);
             let mut judged = |values: &[Vec<f64>]| {
                 let matrices: Vec<Matrix> =
                     (0..count).map(|_| host.beside(values, Load::PerRow, 0.05, &mut random)).collect();
                 let baseline = with_baseline.then_some(&baseline);
                 let (matrix, repeats) = matrices.split_first().expect("one at least");
-                let question = host::Question { host: &host.topology, matrix, repeats, baseline, busy: true };
+                let question = host::HostQuestion { host: &host.topology, matrix, repeats, baseline, busy: true };
                 host::diagnose(question).expect("they fit")
             };
-            wrong += usize::from(judged(&host.healthy).verdict == host::Verdict::Abnormal);
+            wrong += usize::from(judged(&host.healthy).verdict == host::HostVerdict::Abnormal);
             let memory = (0..host.topology.links().len()).find(|link| host.topology.link_name(*link) == "mem1|cpu1");
             let memory = memory.expect("each host has two memories");
             let found = judged(&host.with_faults(&[(memory, 0.25)]));
@@ -79,11 +80,11 @@ fn load_that_varies_from_path_to_path_is_rarely_taken_for_a_fault() {
     for load in [Load::PerCell, Load::Bursts] {
         let mut wrong = 0;
         for round in 0..120 {
-            let host = Host::draw(KINDS[round % KINDS.len()].1, &mut random);
+            let host = FigureHost::draw(KINDS[round % KINDS.len()].1, &mut random);
             let matrices: Vec<Matrix> = (0..5).map(|_| host.beside(&host.healthy, load, 0.05, &mut random)).collect();
             let (matrix, repeats) = matrices.split_first().expect("five");
-            let question = host::Question { host: &host.topology, matrix, repeats, baseline: None, busy: true };
-            wrong += usize::from(host::diagnose(question).expect("they fit").verdict == host::Verdict::Abnormal);
+            let question = host::HostQuestion { host: &host.topology, matrix, repeats, baseline: None, busy: true };
+            wrong += usize::from(host::diagnose(question).expect("they fit").verdict == host::HostVerdict::Abnormal);
         }
         assert!(wrong <= 8, "{load:?}: {wrong} of 120");
     }
@@ -93,10 +94,10 @@ fn load_that_varies_from_path_to_path_is_rarely_taken_for_a_fault() {
 fn a_fault_that_comes_and_goes_is_named_and_one_that_was_seen_once_is_not_called_healthy() {
     let mut random = Pcg64Mcg::seed_from_u64(15);
     for (slow_in, expected) in
-        [(0, host::Verdict::Healthy), (1, host::Verdict::Undecided), (2, host::Verdict::Abnormal)]
+        [(0, host::HostVerdict::Healthy), (1, host::HostVerdict::Undecided), (2, host::HostVerdict::Abnormal)]
     {
         for (name, kind) in KINDS {
-            let host = Host::draw(kind, &mut random);
+            let host = FigureHost::draw(kind, &mut random);
             let baseline = host.measured(&host.healthy, 0.0, &mut random);
             for link in 0..host.topology.links().len() {
                 let slow = host.with_faults(&[(link, 0.25)]);
@@ -118,7 +119,7 @@ fn a_fault_that_comes_and_goes_is_named_and_one_that_was_seen_once_is_not_called
 fn every_double_fault_is_among_the_explanations() {
     let mut random = Pcg64Mcg::seed_from_u64(12);
     for (name, kind) in KINDS {
-        let host = Host::draw(kind, &mut random);
+        let host = FigureHost::draw(kind, &mut random);
         let baseline = host.measured(&host.healthy, 0.0, &mut random);
         let links = host.topology.links().len();
         let pairs: Vec<(usize, usize)> =
@@ -145,18 +146,19 @@ fn every_double_fault_is_among_the_explanations() {
 fn a_slowdown_of_a_tenth_is_placed_by_its_own_past_alone() {
     let mut random = Pcg64Mcg::seed_from_u64(13);
     for (name, place) in PLACES {
-        let shape = Shape { ranks: 24, iterations: 100, noise: 0.03, has_tails: false, slow: Some((place, 1.1, 50)) };
-        let found = job::diagnose(job::Question::at_the_end(&shape.draw(&mut random)));
+        let shape =
+            JobShape { ranks: 24, iterations: 100, noise: 0.03, has_tails: false, slow: Some((place, 1.1, 50)) };
+        let found = job::diagnose(job::JobQuestion::at_the_end(&shape.draw(&mut random)));
         let truth = match place {
-            Place::Cell => Fault::Connection(3, 5),
-            Place::Row => Fault::Source(3),
-            Place::Column => Fault::Destination(3),
-            Place::Rank => Fault::Rank(3),
+            SlowMessages::Cell => Fault::Connection(3, 5),
+            SlowMessages::Row => Fault::Source(3),
+            SlowMessages::Column => Fault::Destination(3),
+            SlowMessages::Rank => Fault::Rank(3),
         };
         let faults: Vec<Fault> = found.evidence.history.iter().map(|(fault, _)| *fault).collect();
         assert_eq!((faults, found.evidence.published.len()), (vec![truth], 0), "{name}");
         assert!(found.since_iteration.is_some_and(|since| (45..55).contains(&since)), "{name}: {found:?}");
     }
-    let shape = Shape { ranks: 24, iterations: 300, noise: 0.03, has_tails: false, slow: None };
-    assert_eq!(job::diagnose(job::Question::at_the_end(&shape.draw(&mut random))).verdict, job::Verdict::Healthy);
+    let shape = JobShape { ranks: 24, iterations: 300, noise: 0.03, has_tails: false, slow: None };
+    assert_eq!(job::diagnose(job::JobQuestion::at_the_end(&shape.draw(&mut random))).verdict, job::JobVerdict::Healthy);
 }

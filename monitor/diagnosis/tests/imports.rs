@@ -3,7 +3,7 @@
 
 use kelpie_diagnosis::import::{import, to_nccl};
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 
 const NCCL: &str = r#"<system version="1">
   <cpu host_hash="0x1" numaid="0" affinity="ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="106">
@@ -71,7 +71,7 @@ NIC Legend:
   NIC1: mlx5_5
 ";
 
-fn way(host: &HostTopology, from: &str, to: &str) -> Vec<Kind> {
+fn way(host: &HostTopology, from: &str, to: &str) -> Vec<NodeKind> {
     let node = |name: &str| host.node(name).unwrap_or_else(|| panic!("no {name} in {host:?}"));
     host.kinds(node(from), &host.route(node(from), node(to)).expect("a tree is connected"))
 }
@@ -80,8 +80,8 @@ fn way(host: &HostTopology, from: &str, to: &str) -> Vec<Kind> {
 fn nccls_topology_is_read_and_written() {
     let found = import("n.xml", NCCL.as_bytes()).expect("it is NCCL's");
     let host = &found.topology;
-    assert_eq!(way(host, "mlx5_3", "gpu1"), [Kind::Rnic, Kind::PcieSwitch, Kind::Gpu]);
-    assert_eq!(way(host, "gpu0", "mem1"), [Kind::Gpu, Kind::Socket, Kind::Memory]);
+    assert_eq!(way(host, "mlx5_3", "gpu1"), [NodeKind::Rnic, NodeKind::PcieSwitch, NodeKind::Gpu]);
+    assert_eq!(way(host, "gpu0", "mem1"), [NodeKind::Gpu, NodeKind::Socket, NodeKind::Memory]);
     let rnic = host.nodes().iter().find(|node| node.name == "mlx5_3").expect("it is there");
     assert_eq!((rnic.pci.as_deref(), rnic.port_gbps), (Some("0000:17:00.0"), Some(400.0)));
     assert_eq!(host.links().iter().filter(|link| link.gbps == Some(504.1)).count(), 3, "{host:?}");
@@ -100,7 +100,7 @@ fn nccls_topology_is_read_and_written() {
 #[test]
 fn lspci_says_what_links_trained_to_and_could() {
     let host = import("l.txt", LSPCI.as_bytes()).expect("it is lspci's").topology;
-    assert_eq!(way(&host, "rnic0", "mem0"), [Kind::Rnic, Kind::PcieSwitch, Kind::Socket, Kind::Memory]);
+    assert_eq!(way(&host, "rnic0", "mem0"), [NodeKind::Rnic, NodeKind::PcieSwitch, NodeKind::Socket, NodeKind::Memory]);
     let trained = |name: &str| {
         let link = host.links().iter().find(|link| host.nodes()[link.a].name == name).expect("it has a link");
         (link.gbps, link.best_gbps(), link.trained())
@@ -109,16 +109,16 @@ fn lspci_says_what_links_trained_to_and_could() {
     // The root port can no more than 16 GT/s, and the GPU is idle.
     assert_eq!(trained("psw:0000:17:00.0"), (Some(252.1), Some(252.1), None));
     assert_eq!(trained("gpu0"), (Some(504.1), Some(504.1), None));
-    assert_eq!(host.nodes().iter().filter(|node| node.kind == Kind::Gpu).count(), 1, "a display is none");
+    assert_eq!(host.nodes().iter().filter(|node| node.kind == NodeKind::Gpu).count(), 1, "a display is none");
 }
 
 #[test]
 fn relations_of_nvidia_smi_become_switches_and_sockets() {
     for text in [MATRIX.to_owned(), MATRIX.replace("\u{1b}[4m", "").replace("\u{1b}[0m", "")] {
         let host = import("m.txt", text.as_bytes()).expect("it is nvidia-smi's").topology;
-        assert_eq!(way(&host, "mlx5_0", "gpu0"), [Kind::Rnic, Kind::PcieSwitch, Kind::Gpu]);
-        assert_eq!(way(&host, "mlx5_5", "gpu1"), [Kind::Rnic, Kind::Socket, Kind::Gpu]);
-        assert_eq!(way(&host, "mlx5_5", "mem1"), [Kind::Rnic, Kind::Socket, Kind::Memory]);
+        assert_eq!(way(&host, "mlx5_0", "gpu0"), [NodeKind::Rnic, NodeKind::PcieSwitch, NodeKind::Gpu]);
+        assert_eq!(way(&host, "mlx5_5", "gpu1"), [NodeKind::Rnic, NodeKind::Socket, NodeKind::Gpu]);
+        assert_eq!(way(&host, "mlx5_5", "mem1"), [NodeKind::Rnic, NodeKind::Socket, NodeKind::Memory]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records of a job with bytes changed, cut and doubled: readers refuse or accept, whole and in pieces, and never
 //! panic.
 
-use kelpie_diagnosis::job::{Follower, Question, Window, diagnose, read};
+use kelpie_diagnosis::job::{JobQuestion, RecordFollower, Window, diagnose, read};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -14,24 +14,24 @@ const JSON: &str = r#"{"iteration":0,"source":0,"destination":1,"bytes":8,"begin
 
 /// What is done to a text.
 #[derive(Debug, Clone)]
-enum Change {
+enum Mutation {
     Set(usize, u8),
     Cut(usize),
     Remove(usize, usize),
     Double(usize, usize),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = Mutation> {
     let likely = prop::sample::select(b"\n,.\"{}[]:-019eE \xff\x00".to_vec());
     prop_oneof![
-        4 => (any::<usize>(), prop_oneof![likely, any::<u8>()]).prop_map(|(at, byte)| Change::Set(at, byte)),
-        1 => any::<usize>().prop_map(Change::Cut),
-        1 => (any::<usize>(), 1_usize..20).prop_map(|(at, count)| Change::Remove(at, count)),
-        1 => (any::<usize>(), 1_usize..20).prop_map(|(at, count)| Change::Double(at, count)),
+        4 => (any::<usize>(), prop_oneof![likely, any::<u8>()]).prop_map(|(at, byte)| Mutation::Set(at, byte)),
+        1 => any::<usize>().prop_map(Mutation::Cut),
+        1 => (any::<usize>(), 1_usize..20).prop_map(|(at, count)| Mutation::Remove(at, count)),
+        1 => (any::<usize>(), 1_usize..20).prop_map(|(at, count)| Mutation::Double(at, count)),
     ]
 }
 
-fn apply(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
+fn apply(mut bytes: Vec<u8>, changes: &[Mutation]) -> Vec<u8> {
     for change in changes {
         if bytes.is_empty() {
             break;
@@ -39,10 +39,10 @@ fn apply(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
         let length = bytes.len();
         let range = |at: usize, count: usize| at % length..(at % length + count).min(length);
         match *change {
-            Change::Set(at, byte) => bytes[at % length] = byte,
-            Change::Cut(at) => bytes.truncate(at % length),
-            Change::Remove(at, count) => drop(bytes.drain(range(at, count))),
-            Change::Double(at, count) => {
+            Mutation::Set(at, byte) => bytes[at % length] = byte,
+            Mutation::Cut(at) => bytes.truncate(at % length),
+            Mutation::Remove(at, count) => drop(bytes.drain(range(at, count))),
+            Mutation::Double(at, count) => {
                 let piece = bytes[range(at, count)].to_vec();
                 bytes.splice(at % length..at % length, piece);
             }
@@ -52,18 +52,18 @@ fn apply(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
 }
 
 /// Whole and in pieces, and what is said has no control characters.
-fn readers_refuse_or_accept(is_csv: bool, changes: &[Change], piece: usize) -> Result<(), TestCaseError> {
+fn readers_refuse_or_accept(is_csv: bool, changes: &[Mutation], piece: usize) -> Result<(), TestCaseError> {
     let bytes = apply(if is_csv { CSV } else { JSON }.into(), changes);
     match read("job", &bytes) {
         Ok(read) => {
             for job in &read.jobs {
-                diagnose(Question::at_the_end(job));
-                diagnose(Question { now: Some(1e9), ..Question::at_the_end(job) });
+                diagnose(JobQuestion::at_the_end(job));
+                diagnose(JobQuestion { now: Some(1e9), ..JobQuestion::at_the_end(job) });
             }
         }
         Err(error) => prop_assert!(!error.to_string().chars().any(char::is_control), "{}", error),
     }
-    let (mut follower, mut window, mut said) = (Follower::default(), Window::default(), Vec::new());
+    let (mut follower, mut window, mut said) = (RecordFollower::default(), Window::default(), Vec::new());
     for piece in bytes.chunks(piece) {
         let give = |one: Result<_, _>| match one {
             Ok(record) => drop(window.push(record, false)),
@@ -81,7 +81,7 @@ fn readers_refuse_or_accept(is_csv: bool, changes: &[Change], piece: usize) -> R
 fn pieces_are_read_as_the_whole(piece: usize, lines: usize) -> Result<(), TestCaseError> {
     let text: String = CSV.split_inclusive('\n').take(lines).collect();
     let whole = read("job", text.as_bytes()).map(|read| read.jobs[0].operations.clone()).unwrap_or_default();
-    let (mut follower, mut taken) = (Follower::default(), Vec::new());
+    let (mut follower, mut taken) = (RecordFollower::default(), Vec::new());
     for piece in text.as_bytes().chunks(piece) {
         follower.take(piece, |one| taken.extend(one.ok().map(|record| record.operation)));
     }

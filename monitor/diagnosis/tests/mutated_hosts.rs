@@ -2,8 +2,8 @@
 //! terminal can show. A bounded form of the fuzz target `host`.
 
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::watch::History;
-use kelpie_diagnosis::host::{Question, diagnose};
+use kelpie_diagnosis::host::watch::RoundHistory;
+use kelpie_diagnosis::host::{HostQuestion, diagnose};
 use kelpie_topology::HostTopology;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -84,12 +84,12 @@ fn mutated_files(cases: u32) {
         let (matrix, is_matrix) = checked(Matrix::from_bytes("m.json", &mutated(MATRIX, &mut random)), &matrix);
         let line = String::from_utf8_lossy(&mutated(MATRIX, &mut random)).into_owned();
         let round = format!("{{\"at\": \"now\", \"verdict\": \"healthy\", \"busy\": false, \"matrix\": {line}}}\n");
-        let (_, is_history) = checked(History::read("h", &round.replace('\n', " ")), &History::default());
+        let (_, is_history) = checked(RoundHistory::read("h", &round.replace('\n', " ")), &RoundHistory::default());
         for (count, is_read) in read.iter_mut().zip([is_host, is_matrix, is_history]) {
             *count += u32::from(is_read);
         }
         for busy in [false, true] {
-            let question = Question { host: &host, matrix: &matrix, repeats: &[], baseline: Some(&matrix), busy };
+            let question = HostQuestion { host: &host, matrix: &matrix, repeats: &[], baseline: Some(&matrix), busy };
             if let Err(error) = diagnose(question) {
                 assert!(!error.to_string().chars().any(char::is_control), "{error:?}");
             }

@@ -2,14 +2,14 @@
 //!
 //! `KELPIE_RINGS` is how many of each kind are drawn, `KELPIE_SEED` the first seed; the tests' own are few.
 
-use kelpie_diagnosis::job::{Job, Operation, Question, Verdict, diagnose};
+use kelpie_diagnosis::job::{JobOperations, JobQuestion, JobVerdict, Operation, diagnose};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
 
 /// A ring in which each rank sends once an iteration, after it has computed.
 #[derive(Debug, Clone, Copy)]
-struct Ring {
+struct NoisyRing {
     ranks: u32,
     iterations: u64,
     /// One standard deviation of the logarithm of each time.
@@ -25,8 +25,8 @@ struct Ring {
 const MESSAGE: f64 = 1000.0;
 const COMPUTE: f64 = 600.0;
 
-impl Ring {
-    fn draw(&self, random: &mut Pcg64Mcg) -> Job {
+impl NoisyRing {
+    fn draw(&self, random: &mut Pcg64Mcg) -> JobOperations {
         let normal = Normal::new(0.0, 1.0).expect("a positive spread");
         let count = self.ranks as usize;
         let mut load = |states: &mut Vec<f64>| -> Vec<f64> {
@@ -72,7 +72,7 @@ impl Ring {
             }
             done = next;
         }
-        Job { operations, ..Job::default() }
+        JobOperations { operations, ..JobOperations::default() }
     }
 }
 
@@ -81,20 +81,20 @@ fn number(name: &str, otherwise: u64) -> u64 {
 }
 
 /// How many of so many rings are called slow, and how many healthy.
-fn verdicts(ring: Ring, rings: u64, is_right: impl Fn(&kelpie_diagnosis::job::Diagnosis) -> bool) -> [u64; 4] {
+fn verdicts(ring: NoisyRing, rings: u64, is_right: impl Fn(&kelpie_diagnosis::job::JobDiagnosis) -> bool) -> [u64; 4] {
     let (seed, mut counts) = (number("KELPIE_SEED", 1), [0; 4]);
     for nth in 0..rings {
         let mut random = Pcg64Mcg::seed_from_u64(seed * 1_000_003 + nth);
         let _: u64 = random.random();
-        let found = diagnose(Question::at_the_end(&ring.draw(&mut random)));
-        if found.verdict == Verdict::Slow && std::env::var_os("KELPIE_RULES").is_some() {
+        let found = diagnose(JobQuestion::at_the_end(&ring.draw(&mut random)));
+        if found.verdict == JobVerdict::Slow && std::env::var_os("KELPIE_RULES").is_some() {
             println!("  by {:?}", found.evidence.rule);
         }
         counts[match found.verdict {
-            Verdict::Slow if is_right(&found) => 0,
-            Verdict::Slow => 1,
-            Verdict::Healthy => 2,
-            Verdict::Undecided | Verdict::Hang | Verdict::Mismatch => 3,
+            JobVerdict::Slow if is_right(&found) => 0,
+            JobVerdict::Slow => 1,
+            JobVerdict::Healthy => 2,
+            JobVerdict::Undecided | JobVerdict::Hang | JobVerdict::Mismatch => 3,
         }] += 1;
     }
     counts
@@ -111,8 +111,8 @@ fn a_healthy_ring_on_a_loaded_machine_is_not_accused() {
         for ranks in [3, 6, 8, 16] {
             for iterations in [6, 20, 60, 128] {
                 for &(noise, alike) in kinds {
-                    let ring = Ring { ranks, iterations, noise, alike, slow: None, late: None };
-                    let names_somebody = |found: &kelpie_diagnosis::job::Diagnosis| {
+                    let ring = NoisyRing { ranks, iterations, noise, alike, slow: None, late: None };
+                    let names_somebody = |found: &kelpie_diagnosis::job::JobDiagnosis| {
                         !(found.rank.is_empty() && found.ambiguous.is_empty() && found.connection.is_empty())
                     };
                     let [named, common, healthy, undecided] = verdicts(ring, rings, names_somebody);
@@ -137,9 +137,9 @@ fn a_healthy_ring_on_a_loaded_machine_is_not_accused() {
 fn what_is_slow_or_late_beyond_the_noise_is_found() {
     let rings = number("KELPIE_RINGS", 40);
     for (noise, alike, factor, least) in [(0.03, 0.0, 2.0, 0.98), (0.1, 0.0, 2.0, 0.95), (0.3, 0.0, 4.0, 0.9)] {
-        let ring = Ring { ranks: 8, iterations: 60, noise, alike, slow: Some((2, factor)), late: None };
+        let ring = NoisyRing { ranks: 8, iterations: 60, noise, alike, slow: Some((2, factor)), late: None };
         let slow = verdicts(ring, rings, |found| found.ambiguous == [(2, 3)] && found.rank.is_empty());
-        let ring = Ring { slow: None, late: Some((5, 2.0 * factor)), ..ring };
+        let ring = NoisyRing { slow: None, late: Some((5, 2.0 * factor)), ..ring };
         let late = verdicts(ring, rings, |found| found.rank == [5]);
         println!("noise {noise}, alike {alike}, {factor} times: slow {slow:?}, late {late:?}");
         assert!(slow[0] as f64 >= least * rings as f64, "{slow:?}");

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use kelpie_diagnosis::job::{Class, Job, Operation, Question, Verdict, diagnose};
+use kelpie_diagnosis::job::{FaultClass, JobOperations, JobQuestion, JobVerdict, Operation, diagnose};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -12,7 +12,7 @@ const RANKS: u32 = 8;
 
 /// Who takes part in an iteration.
 #[derive(Debug, Clone, Copy)]
-enum Parts {
+enum Participation {
     /// Each rank with this chance.
     Chance(f64),
     /// One of two halves in turn, and all with a chance.
@@ -21,7 +21,7 @@ enum Parts {
     Experts,
 }
 
-impl Parts {
+impl Participation {
     fn draw(self, iteration: u64, random: &mut Pcg64Mcg) -> Vec<u32> {
         loop {
             let ranks: Vec<u32> = match self {
@@ -57,7 +57,7 @@ fn ring(iteration: u64, ranks: &[u32]) -> Vec<Operation> {
 }
 
 /// How many jobs blame rightly, wrongly, or nobody.
-fn outcomes(parts: Parts, is_absent: bool, jobs: u64, seed: u64) -> [u64; 3] {
+fn outcomes(parts: Participation, is_absent: bool, jobs: u64, seed: u64) -> [u64; 3] {
     let mut counts = [0; 3];
     for nth in 0..jobs {
         let mut random = Pcg64Mcg::seed_from_u64(seed * 1_000_003 + nth);
@@ -81,9 +81,9 @@ fn outcomes(parts: Parts, is_absent: bool, jobs: u64, seed: u64) -> [u64; 3] {
             last[stuck].end = None;
         }
         operations.extend(last);
-        let found = diagnose(Question::at_the_end(&Job { operations, ..Job::default() }));
-        assert_eq!(found.verdict, Verdict::Hang);
-        let class = if is_absent { Class::NonCommunication } else { Class::Communication };
+        let found = diagnose(JobQuestion::at_the_end(&JobOperations { operations, ..JobOperations::default() }));
+        assert_eq!(found.verdict, JobVerdict::Hang);
+        let class = if is_absent { FaultClass::NonCommunication } else { FaultClass::Communication };
         counts[match (&found.rank[..], found.class) {
             ([rank], Some(named)) if *rank == ranks[stuck] && named == class => 0,
             ([], None) => 2,
@@ -98,7 +98,13 @@ fn who_stays_away_by_chance_is_not_blamed() {
     let number =
         |name: &str, otherwise| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise);
     let (jobs, seed) = (number("KELPIE_JOBS", 300), number("KELPIE_SEED", 1));
-    for parts in [Parts::Chance(0.9), Parts::Chance(0.6), Parts::Chance(0.3), Parts::Halves, Parts::Experts] {
+    for parts in [
+        Participation::Chance(0.9),
+        Participation::Chance(0.6),
+        Participation::Chance(0.3),
+        Participation::Halves,
+        Participation::Experts,
+    ] {
         for is_absent in [true, false] {
             let [right, wrong, nobody] = outcomes(parts, is_absent, jobs, seed);
             let what = if is_absent { "absent" } else { "stuck" };

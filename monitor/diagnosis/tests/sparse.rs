@@ -1,6 +1,6 @@
 //! Hangs of jobs in which not every rank takes part in every iteration: nobody is blamed for staying away as usual.
 
-use kelpie_diagnosis::job::{Class, Diagnosis, Job, Operation, Question, Verdict, diagnose};
+use kelpie_diagnosis::job::{FaultClass, JobDiagnosis, JobOperations, JobQuestion, JobVerdict, Operation, diagnose};
 
 /// A message of an iteration: from, to, and how far it got: 0 nobody came, 1 came, 2 began, 3 is complete.
 fn message(iteration: u64, source: u32, destination: u32, state: u8) -> Operation {
@@ -23,8 +23,8 @@ fn ring(iteration: u64, ranks: &[u32], but: &[(u32, Option<u8>)]) -> Vec<Operati
     (0..ranks.len()).filter_map(|at| Some(message(iteration, ranks[at], next(at), state(ranks[at])?))).collect()
 }
 
-fn judged(operations: Vec<Operation>) -> Diagnosis {
-    diagnose(Question::at_the_end(&Job { operations, ..Job::default() }))
+fn judged(operations: Vec<Operation>) -> JobDiagnosis {
+    diagnose(JobQuestion::at_the_end(&JobOperations { operations, ..JobOperations::default() }))
 }
 
 const LOW: [u32; 4] = [0, 1, 2, 3];
@@ -47,17 +47,20 @@ fn who_has_no_turn_is_not_blamed_and_who_had_one_is() {
     let mut job = turns(21);
     job.extend(ring(21, &HIGH, &[(4, Some(1)), (5, Some(1)), (6, Some(1)), (7, None)]));
     let found = judged(job);
-    assert_eq!((found.verdict, found.class, found.rank), (Verdict::Hang, Some(Class::NonCommunication), vec![7]));
+    assert_eq!(
+        (found.verdict, found.class, found.rank),
+        (JobVerdict::Hang, Some(FaultClass::NonCommunication), vec![7])
+    );
     // All of them came, and a message does not move.
     let mut job = turns(21);
     job.extend(ring(21, &HIGH, &[(5, Some(2)), (6, Some(1))]));
     let found = judged(job);
-    assert_eq!((found.class, found.rank, found.connection), (Some(Class::Communication), vec![5], vec![(5, 6)]));
+    assert_eq!((found.class, found.rank, found.connection), (Some(FaultClass::Communication), vec![5], vec![(5, 6)]));
     // The turn of all.
     let mut job = turns(29);
     job.extend(ring(29, &[LOW, HIGH].concat(), &[(2, None), (1, Some(1)), (3, Some(1))]));
     let found = judged(job);
-    assert_eq!((found.class, found.rank), (Some(Class::NonCommunication), vec![2]));
+    assert_eq!((found.class, found.rank), (Some(FaultClass::NonCommunication), vec![2]));
 }
 
 #[test]
@@ -66,14 +69,17 @@ fn a_group_that_was_never_seen_is_judged_by_who_is_waited_for_or_not_at_all() {
     let mut job = turns(21);
     job.extend([message(21, 1, 3, 1)]);
     let found = judged(job);
-    assert_eq!((found.verdict, found.class, found.rank), (Verdict::Hang, Some(Class::NonCommunication), vec![3]));
+    assert_eq!(
+        (found.verdict, found.class, found.rank),
+        (JobVerdict::Hang, Some(FaultClass::NonCommunication), vec![3])
+    );
     // 9 only receives, so that it never shows that it came.
     let to_9 = |iteration: u64, state| message(iteration, 1, 9, state);
     let mut job: Vec<Operation> =
         (0..20).flat_map(|iteration| [to_9(iteration, 3), message(iteration, 0, 1, 3)]).collect();
     job.extend([to_9(20, 1), message(20, 0, 1, 3)]);
     let found = judged(job);
-    assert_eq!((found.verdict, found.class, &found.rank[..]), (Verdict::Hang, None, &[][..]));
+    assert_eq!((found.verdict, found.class, &found.rank[..]), (JobVerdict::Hang, None, &[][..]));
     assert_eq!(found.connection, [(1, 9)]);
     assert!(found.evidence.notes.iter().any(|note| note.contains("may not have come")), "{:?}", found.evidence.notes);
 }
@@ -90,5 +96,5 @@ fn ranks_that_send_more_than_others_are_not_behind() {
     let mut job: Vec<Operation> = (0..20).flat_map(|iteration| tree(iteration, [3, 3], [3, 3])).collect();
     job.extend(tree(20, [2, 3], [1, 3]));
     let found = judged(job);
-    assert_eq!((found.class, found.rank, found.connection), (Some(Class::Communication), vec![0], vec![(0, 1)]));
+    assert_eq!((found.class, found.rank, found.connection), (Some(FaultClass::Communication), vec![0], vec![(0, 1)]));
 }

@@ -5,7 +5,7 @@
 #[path = "../examples/figures/shapes.rs"]
 mod shapes;
 
-use kelpie_diagnosis::job::{Diagnosis, Question, Verdict, diagnose};
+use kelpie_diagnosis::job::{JobDiagnosis, JobQuestion, JobVerdict, diagnose};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use shapes::{SHAPES, Shape, Traffic, Wrong};
@@ -16,7 +16,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 /// Whether a verdict names what is wrong and nothing else. A connection that is all of its source or destination
 /// cannot be told from these.
-fn is_right(found: &Diagnosis, wrong: Wrong, pairs: &[(u32, u32)]) -> bool {
+fn is_right(found: &JobDiagnosis, wrong: Wrong, pairs: &[(u32, u32)]) -> bool {
     let named = (
         &found.host[..],
         &found.rank[..],
@@ -35,8 +35,8 @@ fn is_right(found: &Diagnosis, wrong: Wrong, pairs: &[(u32, u32)]) -> bool {
             && found.connection.iter().chain(&found.ambiguous).eq(&all)
     };
     match wrong {
-        Wrong::Nothing => found.verdict == Verdict::Healthy,
-        Wrong::All(_) => found.verdict == Verdict::Slow && found.job && named == (&[], &[], &[], &[], &[], &[]),
+        Wrong::Nothing => found.verdict == JobVerdict::Healthy,
+        Wrong::All(_) => found.verdict == JobVerdict::Slow && found.job && named == (&[], &[], &[], &[], &[], &[]),
         Wrong::Rank(rank, _) | Wrong::Late(rank, _) | Wrong::Fifth(rank, _) => {
             named == (&[], &[rank], &[], &[], &[], &[])
         }
@@ -52,7 +52,7 @@ fn right(traffic: Traffic, jobs: u64, random: &mut Pcg64Mcg) -> u64 {
     let mut count = 0;
     for _ in 0..jobs {
         let (job, pairs) = traffic.draw(random);
-        let found = diagnose(Question::at_the_end(&job));
+        let found = diagnose(JobQuestion::at_the_end(&job));
         let is = is_right(&found, traffic.wrong, &pairs);
         count += u64::from(is);
         if !is && std::env::var_os("KELPIE_WRONG").is_some() {
@@ -187,10 +187,10 @@ fn iterations_that_take_longer_though_messages_do_not_are_the_whole_job() {
                     *time = time.map(|time| time + later);
                 }
             }
-            let found = diagnose(Question::at_the_end(&job));
+            let found = diagnose(JobQuestion::at_the_end(&job));
             assert_eq!(
                 (found.verdict, found.job, found.evidence.rule),
-                (Verdict::Slow, true, Some("pace")),
+                (JobVerdict::Slow, true, Some("pace")),
                 "{name} {found:?}"
             );
             assert!(found.since_iteration.is_some_and(|since| since.abs_diff(41) <= 2), "{name}: {found:?}");

@@ -3,7 +3,7 @@
 //! Source: kernel `Documentation/networking/bonding.rst`, `Documentation/ABI/testing/sysfs-class-net` (`operstate`),
 //! `drivers/net/bonding/bond_sysfs_slave.c` and `bond_procfs.c`.
 
-use crate::check::{Check, State};
+use crate::check::{Check, CheckState};
 use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Machine, PortLink, speed};
 
@@ -118,7 +118,7 @@ impl Bond<'_> {
         part.lines().find_map(|line| Some(line.trim().strip_prefix(label)?.strip_prefix(':')?.trim().to_owned()))
     }
 
-    fn found(&self, state: State, summary: String) -> Check {
+    fn found(&self, state: CheckState, summary: String) -> Check {
         let check = Check::new(CheckKind::Bond, state, summary).file(self.machine, &self.file("bonding/slaves"));
         let mode = self.file("bonding/mode");
         let check = if self.machine.has(&mode) { check.file(self.machine, &mode) } else { check };
@@ -126,13 +126,13 @@ impl Bond<'_> {
     }
 
     /// The same if it is known how many slaves are down.
-    fn counted(&self, state: State, summary: String, down: usize) -> Check {
+    fn counted(&self, state: CheckState, summary: String, down: usize) -> Check {
         self.found(state, summary).measured(Gauge::SlavesDown, down as f64, 0.0)
     }
 
     fn empty(&self) -> Option<Check> {
         let summary = || format!("{} has no slave: nothing carries its traffic", self.name);
-        let check = self.slaves.is_empty().then(|| self.found(State::Fail, summary()))?;
+        let check = self.slaves.is_empty().then(|| self.found(CheckState::Fail, summary()))?;
         Some(check.repair(Repair::AddSlave, &[("bond", self.name)]))
     }
 
@@ -147,7 +147,7 @@ impl Bond<'_> {
         };
         let summary = format!("{} of {} is down: {rest}", names(down.iter().map(|(slave, _)| *slave)), self.name);
         let check =
-            self.counted(State::Fail, summary, down.len()).repair(Repair::RaiseSlave, &[("netdev", first.name)]);
+            self.counted(CheckState::Fail, summary, down.len()).repair(Repair::RaiseSlave, &[("netdev", first.name)]);
         Some(with(check, down.into_iter().map(|(_, evidence)| evidence)))
     }
 
@@ -163,7 +163,7 @@ impl Bond<'_> {
             let summary = format!(
                 "{bond} has no LACP partner: the switch does not aggregate these ports, and one carries all traffic"
             );
-            let check = self.counted(State::Fail, summary, 0);
+            let check = self.counted(CheckState::Fail, summary, 0);
             return Some(on_switch(check.seen(format!("/{}", self.file("bonding/ad_partner_mac")), NOBODY)));
         }
         let active = self.text("bonding/ad_aggregator").or_else(|| self.reported("Aggregator ID"));
@@ -174,14 +174,14 @@ impl Bond<'_> {
                 "{} of {bond} is up but not in its aggregate: the other ports carry all traffic",
                 names(out.iter().map(|(slave, _)| *slave))
             );
-            let check = self.counted(State::Fail, summary, 0);
+            let check = self.counted(CheckState::Fail, summary, 0);
             let check = check.repair(Repair::AggregateSlave, &[("netdev", first.name), ("bond", bond)]);
             return Some(with(check, out.into_iter().map(|(_, evidence)| evidence)));
         }
         let file = self.file("bonding/ad_num_ports");
         let count = self.machine.number::<usize>(&file).filter(|count| *count < all)?;
         let summary = format!("only {count} of the {all} ports of {bond} are in its aggregate, and carry all traffic");
-        Some(on_switch(self.counted(State::Fail, summary, 0).file(self.machine, &file)))
+        Some(on_switch(self.counted(CheckState::Fail, summary, 0).file(self.machine, &file)))
     }
 
     fn slower(&self) -> Option<Check> {
@@ -197,7 +197,7 @@ impl Bond<'_> {
             speed / 1e9,
             fastest / 1e9
         );
-        let check = self.counted(State::Warn, summary, 0).repair(Repair::CheckSlave, &[("netdev", first.name)]);
+        let check = self.counted(CheckState::Warn, summary, 0).repair(Repair::CheckSlave, &[("netdev", first.name)]);
         Some(speeds.iter().fold(check, |check, (slave, _)| check.file(self.machine, &slave.file("speed"))))
     }
 
@@ -208,7 +208,7 @@ impl Bond<'_> {
         let own = slave.text("mtu")?;
         let summary =
             format!("{} has MTU {own} and {} has {mtu}: packets of some flows are lost", slave.name, self.name);
-        let check = self.counted(State::Warn, summary, 0).file(self.machine, &slave.file("mtu"));
+        let check = self.counted(CheckState::Warn, summary, 0).file(self.machine, &slave.file("mtu"));
         let check = check.file(self.machine, &self.file("mtu"));
         Some(check.repair(Repair::SetSlaveMtu, &[("bond", self.name), ("mtu", &mtu)]))
     }
@@ -223,10 +223,10 @@ impl Bond<'_> {
         let Some(first) = silent.first() else {
             let all = self.slaves.iter().map(|slave| slave.name).collect::<Vec<_>>().join(", ");
             let summary = format!("all {} ports of {} are up: {all}", self.slaves.len(), self.name);
-            return self.counted(State::Pass, summary, 0);
+            return self.counted(CheckState::Pass, summary, 0);
         };
         let file = first.file("operstate");
         let summary = format!("whether {} of {} is up is not reported", names(silent), self.name);
-        self.found(State::Unknown, summary).file(self.machine, &file)
+        self.found(CheckState::Unknown, summary).file(self.machine, &file)
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::check::{Check, State};
+use crate::check::{Check, CheckState};
 use crate::checks::{CheckKind, Gauge, Repair};
 use crate::counters::TIMEOUTS;
 use crate::machine::{Machine, PortLink, speed};
@@ -197,8 +197,8 @@ fn allowed_downs(uptime: Option<f64>) -> f64 {
 
 /// Symbols and packets that a sound cable may lose since boot: some at each training, and one each hour.
 ///
-/// Source: our choice; a link of 100 Gbit/s with 1e-12 errors a bit, the most of IEEE 802.3, would lose hundreds an hour
-/// before error correction, and next to none after.
+/// Source: our choice; a link of 100 Gbit/s with 1e-12 errors a bit, the most of IEEE 802.3, would lose hundreds an
+/// hour before error correction, and next to none after.
 fn allowed_errors(uptime: Option<f64>) -> f64 {
     10.0 + uptime.map_or(0.0, |seconds| seconds / 3600.0)
 }
@@ -256,10 +256,10 @@ pub fn cable(machine: &Machine, link: &PortLink, reading: &Reading, between: Opt
     let uptime = uptime(machine);
     let since_boot = counts(reading);
     if OF_CABLE.iter().all(|(event, ..)| !since_boot.contains_key(event)) {
-        return Check::new(CheckKind::Cable, State::Unknown, "the port counts no errors of its cable")
+        return Check::new(CheckKind::Cable, CheckState::Unknown, "the port counts no errors of its cable")
             .seen(format!("/{}", link.port_file("counters")), "none of link_downed, symbol_error, port_rcv_errors");
     }
-    let mut check = Check::new(CheckKind::Cable, State::Pass, "");
+    let mut check = Check::new(CheckKind::Cable, CheckState::Pass, "");
     let mut words = Vec::new();
     let mut is_bad = false;
     for (event, before, after, gauge) in OF_CABLE {
@@ -304,7 +304,7 @@ pub fn cable(machine: &Machine, link: &PortLink, reading: &Reading, between: Opt
         summary += "; error correction has little left";
     }
     if is_bad || is_worn {
-        check.state = State::Warn;
+        check.state = CheckState::Warn;
         let lane = between.and_then(|between| bad_lane(&between.counted)).or_else(|| bad_lane(reading));
         if let Some((name, count)) = lane {
             let number: &str = name.rsplit("lane_").next().unwrap_or_default();
@@ -360,10 +360,14 @@ pub fn path(link: &PortLink, reading: &Reading, between: Option<&Between>) -> Ch
         (Event::Timeouts, "timeouts", Gauge::Timeouts),
         (Event::Missing, "packets out of order", Gauge::OutOfOrder),
     ];
-    let mut check = Check::new(CheckKind::Retransmissions, State::Pass, "");
+    let mut check = Check::new(CheckKind::Retransmissions, CheckState::Pass, "");
     if kinds.iter().all(|(event, ..)| !since_boot.contains_key(event)) {
-        return Check { state: State::Unknown, summary: "the device counts no retransmissions".to_owned(), ..check }
-            .seen(format!("/{}", link.port_file("hw_counters")), "none of packet_seq_err, local_ack_timeout_err");
+        return Check {
+            state: CheckState::Unknown,
+            summary: "the device counts no retransmissions".to_owned(),
+            ..check
+        }
+        .seen(format!("/{}", link.port_file("hw_counters")), "none of packet_seq_err, local_ack_timeout_err");
     }
     let mut words = Vec::new();
     for (event, name, gauge) in kinds {
@@ -400,11 +404,11 @@ pub fn path(link: &PortLink, reading: &Reading, between: Option<&Between>) -> Ch
     match verdict {
         Verdict::Fine => {}
         Verdict::Lossy => {
-            check.state = State::Warn;
+            check.state = CheckState::Warn;
             check = check.repair(Repair::LookAtLoss, &[]);
         }
         Verdict::OutOfOrder => {
-            check.state = State::Unknown;
+            check.state = CheckState::Unknown;
             summary += ": either packets were lost on the way here, or the fabric routes adaptively and none was";
             check = check.repair(Repair::LookAtSender, &[]);
         }

@@ -1,6 +1,6 @@
 //! Checks of the whole host: pinned memory and processor clocks. Devices are in `port` and `nic_placement`.
 
-use crate::check::{Check, State};
+use crate::check::{Check, CheckState};
 use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::Machine;
 
@@ -42,7 +42,7 @@ fn dmi_file(name: &str) -> String {
 fn bios(machine: &Machine) -> Option<Check> {
     let (_, words) = facts(machine).find(|(kind, _)| *kind == CheckKind::SameBios)?;
     let files = DMI.iter().flat_map(|(_, files)| *files).map(|file| dmi_file(file));
-    let check = Check::new(CheckKind::Bios, State::Pass, words?);
+    let check = Check::new(CheckKind::Bios, CheckState::Pass, words?);
     Some(files.filter(|file| machine.has(file)).fold(check, |check, file| check.file(machine, &file)))
 }
 
@@ -54,20 +54,22 @@ fn memlock(machine: &Machine) -> Check {
         text.lines().find_map(|line| line.strip_prefix(start)).map(|rest| rest.trim().to_owned())
     };
     let Some(limits) = line(LIMITS, "Max locked memory") else {
-        return Check::new(CheckKind::Memlock, State::Unknown, "the limit of locked memory is not reported")
+        return Check::new(CheckKind::Memlock, CheckState::Unknown, "the limit of locked memory is not reported")
             .file(machine, LIMITS);
     };
     let soft = limits.split_whitespace().next().unwrap_or_default().to_owned();
     let capabilities = line(STATUS, "CapEff:").unwrap_or_default();
     let may_lock = u64::from_str_radix(&capabilities, 16).is_ok_and(|bits| bits & CAP_IPC_LOCK != 0);
     let (state, summary) = match soft.parse::<u64>() {
-        _ if soft == "unlimited" => (State::Pass, "locked memory is not limited".to_owned()),
-        _ if may_lock => (State::Pass, "locked memory is limited, but not for a process with CAP_IPC_LOCK".to_owned()),
+        _ if soft == "unlimited" => (CheckState::Pass, "locked memory is not limited".to_owned()),
+        _ if may_lock => {
+            (CheckState::Pass, "locked memory is limited, but not for a process with CAP_IPC_LOCK".to_owned())
+        }
         Ok(bytes) => {
-            let state = if bytes < LITTLE_MEMORY { State::Fail } else { State::Warn };
+            let state = if bytes < LITTLE_MEMORY { CheckState::Fail } else { CheckState::Warn };
             (state, format!("only {} MiB may be locked, and memory regions are locked memory", bytes >> 20))
         }
-        Err(_) => (State::Unknown, format!("the limit of locked memory reads `{soft}`")),
+        Err(_) => (CheckState::Unknown, format!("the limit of locked memory reads `{soft}`")),
     };
     let check = Check::new(CheckKind::Memlock, state, summary)
         .seen(format!("/{LIMITS}"), format!("Max locked memory: {limits}"));
@@ -76,7 +78,7 @@ fn memlock(machine: &Machine) -> Check {
         Ok(bytes) => check.measured(Gauge::LockableMemory, bytes as f64, LITTLE_MEMORY as f64),
         Err(_) => check,
     };
-    if state == State::Pass { check } else { check.repair(Repair::RaiseMemlock, &[]) }
+    if state == CheckState::Pass { check } else { check.repair(Repair::RaiseMemlock, &[]) }
 }
 
 fn governor(machine: &Machine) -> Check {
@@ -93,14 +95,14 @@ fn governor(machine: &Machine) -> Check {
         .collect();
     let Some((first, _)) = governors.first() else {
         let summary = "the governor of processor clocks is not reported (usual in a virtual machine)";
-        return Check::new(CheckKind::Governor, State::Unknown, summary)
+        return Check::new(CheckKind::Governor, CheckState::Unknown, summary)
             .seen(format!("/{CPUS}/cpu*/cpufreq"), "not there");
     };
     let others: Vec<&(String, String)> = governors.iter().filter(|(_, governor)| governor != "performance").collect();
     match others.first() {
         None => {
             let summary = format!("performance on all {} CPUs", governors.len());
-            Check::new(CheckKind::Governor, State::Pass, summary)
+            Check::new(CheckKind::Governor, CheckState::Pass, summary)
                 .measured(Gauge::SlowCpus, 0.0, 0.0)
                 .file(machine, first)
         }
@@ -108,7 +110,7 @@ fn governor(machine: &Machine) -> Check {
             let (count, all) = (others.len(), governors.len());
             let summary =
                 format!("{count} of {all} CPUs are not at `performance`: posting slows down when they clock down");
-            let check = Check::new(CheckKind::Governor, State::Warn, summary).seen(format!("/{file}"), governor);
+            let check = Check::new(CheckKind::Governor, CheckState::Warn, summary).seen(format!("/{file}"), governor);
             check.measured(Gauge::SlowCpus, count as f64, 0.0).repair(Repair::SetGovernor, &[])
         }
     }

@@ -1,7 +1,7 @@
 //! The NIC's place in the host: PCIe link, errors, ordering, access control, IOMMU, NUMA node.
 
 use super::pcie_rate;
-use crate::check::{Check, State};
+use crate::check::{Check, CheckState};
 use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Machine, PciFunction, PortLink};
 use crate::sources::{CounterSource, PcieSource};
@@ -9,7 +9,8 @@ use crate::sources::{CounterSource, PcieSource};
 pub fn checks(machine: &Machine, link: &PortLink) -> Vec<Check> {
     let path = link.pci(machine);
     let Some((nic, bridges)) = path.split_last() else {
-        let check = Check::new(CheckKind::Pcie, State::Unknown, "sysfs shows no PCIe device behind the RDMA device");
+        let check =
+            Check::new(CheckKind::Pcie, CheckState::Unknown, "sysfs shows no PCIe device behind the RDMA device");
         return vec![check.seen(format!("/{}/device", link.device_directory()), "leads to no PCI function")];
     };
     let mut checks = vec![
@@ -30,17 +31,17 @@ fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Check {
         .filter_map(|kind| Some((kind, *reading.get(&format!("pci.aer_{kind}.total"))?)))
         .collect();
     let check = match &totals[..] {
-        [] => Check::new(CheckKind::PcieErrors, State::Unknown, "PCIe errors are not reported (no AER)")
+        [] => Check::new(CheckKind::PcieErrors, CheckState::Unknown, "PCIe errors are not reported (no AER)")
             .seen(format!("/{}", nic.file("aer_dev_correctable")), "not there"),
         totals if totals.iter().all(|(_, count)| *count == 0) => {
-            Check::new(CheckKind::PcieErrors, State::Pass, "none since boot")
+            Check::new(CheckKind::PcieErrors, CheckState::Pass, "none since boot")
         }
         totals => {
             let list: Vec<String> =
                 totals.iter().filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{count} {kind}")).collect();
             let summary =
                 format!("{} since boot: packets are sent again, and the link may be marginal", list.join(", "));
-            Check::new(CheckKind::PcieErrors, State::Warn, summary).repair(Repair::ReseatNic, &[])
+            Check::new(CheckKind::PcieErrors, CheckState::Warn, summary).repair(Repair::ReseatNic, &[])
         }
     };
     let gauges =
@@ -83,7 +84,7 @@ fn ordering(machine: &Machine, path: &[PciFunction<'_>], nic: &PciFunction<'_>) 
                 "the device may, but its root port {} is one that the kernel lists as broken for it",
                 root.address()
             );
-            with_root(Check::new(CheckKind::RelaxedOrdering, State::Warn, summary).seen(source, "1"))
+            with_root(Check::new(CheckKind::RelaxedOrdering, CheckState::Warn, summary).seen(source, "1"))
                 .repair(Repair::DisableOrdering, &[("address", address)])
         }
         (Some(false), Some(root)) => {
@@ -91,27 +92,29 @@ fn ordering(machine: &Machine, path: &[PciFunction<'_>], nic: &PciFunction<'_>) 
                 "disabled, and has to be: the kernel lists the root port {} as broken for it, so let it be",
                 root.address()
             );
-            with_root(Check::new(CheckKind::RelaxedOrdering, State::Pass, summary).seen(source, "0"))
+            with_root(Check::new(CheckKind::RelaxedOrdering, CheckState::Pass, summary).seen(source, "0"))
         }
         (Some(true), None) => {
             let summary = "the device may; each MR has to ask for it too, as Kelpie's do unless its host has \
                            `tuning: {relaxed_ordering: false}`";
-            Check::new(CheckKind::RelaxedOrdering, State::Pass, summary).seen(source, "1")
+            Check::new(CheckKind::RelaxedOrdering, CheckState::Pass, summary).seen(source, "1")
         }
         (Some(false), None) => Check::new(
             CheckKind::RelaxedOrdering,
-            State::Warn,
+            CheckState::Warn,
             "disabled: writes wait for each other on their way to memory",
         )
         .seen(source, "0")
         .repair(Repair::EnableOrdering, &[("address", address)]),
         (None, _) if nic.config_is_readable() => {
-            Check::new(CheckKind::RelaxedOrdering, State::Unknown, "the device has no capability of PCI Express")
+            Check::new(CheckKind::RelaxedOrdering, CheckState::Unknown, "the device has no capability of PCI Express")
                 .seen(source, "not there")
         }
-        (None, _) => Check::new(CheckKind::RelaxedOrdering, State::Unknown, "the configuration space is not readable")
-            .seen(source, "cannot be read")
-            .repair(Repair::LookAsRoot, &[]),
+        (None, _) => {
+            Check::new(CheckKind::RelaxedOrdering, CheckState::Unknown, "the configuration space is not readable")
+                .seen(source, "cannot be read")
+                .repair(Repair::LookAsRoot, &[])
+        }
     }
 }
 
@@ -127,18 +130,22 @@ fn read_request(nic: &PciFunction<'_>) -> Check {
         } else {
             ("the configuration space is not readable", "cannot be read")
         };
-        let check = Check::new(CheckKind::ReadRequest, State::Unknown, summary).seen(source, value);
+        let check = Check::new(CheckKind::ReadRequest, CheckState::Unknown, summary).seen(source, value);
         return if nic.config_is_readable() { check } else { check.repair(Repair::LookAsRoot, &[]) };
     };
     let (state, summary) = if bytes < READ_REQUEST {
-        (State::Warn, format!("only {bytes} bytes at once: what the NIC sends is read in small pieces"))
+        (CheckState::Warn, format!("only {bytes} bytes at once: what the NIC sends is read in small pieces"))
     } else {
-        (State::Pass, format!("up to {bytes} bytes at once"))
+        (CheckState::Pass, format!("up to {bytes} bytes at once"))
     };
     let check = Check::new(CheckKind::ReadRequest, state, summary)
         .measured(Gauge::ReadBytes, f64::from(bytes), f64::from(READ_REQUEST))
         .seen(source, format!("{bytes} bytes"));
-    if state == State::Pass { check } else { check.repair(Repair::RaiseReadRequest, &[("address", nic.address())]) }
+    if state == CheckState::Pass {
+        check
+    } else {
+        check.repair(Repair::RaiseReadRequest, &[("address", nic.address())])
+    }
 }
 
 fn acs(bridges: &[PciFunction<'_>]) -> Check {
@@ -152,7 +159,7 @@ fn acs(bridges: &[PciFunction<'_>]) -> Check {
             "the bridge {}{others} sends requests between devices up to the root: the way to a GPU's memory is long",
             first.address()
         );
-        let check = Check::new(CheckKind::Acs, State::Warn, summary).measured(
+        let check = Check::new(CheckKind::Acs, CheckState::Warn, summary).measured(
             Gauge::RedirectingBridges,
             redirecting.len() as f64,
             0.0,
@@ -166,14 +173,14 @@ fn acs(bridges: &[PciFunction<'_>]) -> Check {
     let unknown = bridges.iter().find(|bridge| bridge.acs_redirects().is_none());
     match (unknown, bridges.first()) {
         (Some(bridge), _) => {
-            Check::new(CheckKind::Acs, State::Unknown, "the configuration space of a bridge is not readable")
+            Check::new(CheckKind::Acs, CheckState::Unknown, "the configuration space of a bridge is not readable")
                 .seen(source(bridge), "cannot be read")
                 .repair(Repair::LookAsRoot, &[])
         }
-        (None, Some(bridge)) => Check::new(CheckKind::Acs, State::Pass, "no bridge above the NIC redirects")
+        (None, Some(bridge)) => Check::new(CheckKind::Acs, CheckState::Pass, "no bridge above the NIC redirects")
             .measured(Gauge::RedirectingBridges, 0.0, 0.0)
             .seen(source(bridge), "does not redirect"),
-        (None, None) => Check::new(CheckKind::Acs, State::Pass, "no bridge above the NIC")
+        (None, None) => Check::new(CheckKind::Acs, CheckState::Pass, "no bridge above the NIC")
             .seen("/sys/devices", "the NIC is at the root"),
     }
 }
@@ -182,16 +189,16 @@ fn iommu(machine: &Machine, nic: &PciFunction<'_>) -> Check {
     let file = nic.file("iommu_group/type");
     match machine.text(&file).as_deref() {
         Some("identity") => {
-            Check::new(CheckKind::Iommu, State::Pass, "passes the NIC's addresses through").file(machine, &file)
+            Check::new(CheckKind::Iommu, CheckState::Pass, "passes the NIC's addresses through").file(machine, &file)
         }
         Some(kind) => {
             let summary = format!(
                 "translates every address of the NIC ({kind}): misses of its cache look like misses of the NIC's"
             );
-            let check = Check::new(CheckKind::Iommu, State::Warn, summary).file(machine, &file);
+            let check = Check::new(CheckKind::Iommu, CheckState::Warn, summary).file(machine, &file);
             check.file(machine, "proc/cmdline").repair(Repair::PassThrough, &[("option", passthrough(machine))])
         }
-        None => Check::new(CheckKind::Iommu, State::Pass, "none, or off").seen(format!("/{file}"), "not there"),
+        None => Check::new(CheckKind::Iommu, CheckState::Pass, "none, or off").seen(format!("/{file}"), "not there"),
     }
 }
 
@@ -220,7 +227,7 @@ fn numa_among(nodes: &[String], machine: &Machine, nic: &PciFunction<'_>) -> Che
     let file = nic.file("numa_node");
     let node = machine.number::<i64>(&file);
     if nodes.len() < 2 {
-        return Check::new(CheckKind::Numa, State::NotApplicable, "one node")
+        return Check::new(CheckKind::Numa, CheckState::NotApplicable, "one node")
             .seen(format!("/{NODES}"), nodes.join(" "));
     }
     let Some(node) = node.filter(|node| *node >= 0) else {
@@ -228,7 +235,7 @@ fn numa_among(nodes: &[String], machine: &Machine, nic: &PciFunction<'_>) -> Che
             "the firmware does not report which of {} nodes the NIC is at: threads may run far from it",
             nodes.len()
         );
-        let check = Check::new(CheckKind::Numa, State::Warn, summary).file(machine, &file);
+        let check = Check::new(CheckKind::Numa, CheckState::Warn, summary).file(machine, &file);
         return check.repair(Repair::ReportNuma, &[]);
     };
     let distance = format!("{NODES}/node{node}/distance");
@@ -238,5 +245,5 @@ fn numa_among(nodes: &[String], machine: &Machine, nic: &PciFunction<'_>) -> Che
     let farthest = farthest
         .map_or_else(String::new, |farthest| format!(", the farthest node at distance {farthest} (near is 10)"));
     let summary = format!("the NIC is at node {node} of {}: `dram:{node}` is near{farthest}", nodes.len());
-    Check::new(CheckKind::Numa, State::Pass, summary).file(machine, &file).file(machine, &distance)
+    Check::new(CheckKind::Numa, CheckState::Pass, summary).file(machine, &file).file(machine, &distance)
 }

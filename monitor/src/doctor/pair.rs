@@ -1,7 +1,7 @@
 //! Two hosts side by side: what should be the same on both. Each host by itself is elsewhere.
 
 use super::Examination;
-use crate::check::{Check, State};
+use crate::check::{Check, CheckState};
 use crate::checks::CheckKind;
 
 /// A check for every fact that both hosts reported: the same, or different.
@@ -11,9 +11,9 @@ pub fn compare(a: &Examination, b: &Examination) -> Vec<Check> {
         // Another version of Kelpie may report a fact that this one does not know.
         let kind = CheckKind::of_fact(name).unwrap_or(CheckKind::SameOther);
         let check = if of_a == of_b {
-            Check::new(kind, State::Pass, format!("{of_a} on both"))
+            Check::new(kind, CheckState::Pass, format!("{of_a} on both"))
         } else {
-            let check = Check::new(kind, State::Warn, format!("a has {of_a}, b has {of_b}"));
+            let check = Check::new(kind, CheckState::Warn, format!("a has {of_a}, b has {of_b}"));
             kind.row().repairs.iter().fold(check, |check, repair| check.repair(*repair, &[]))
         };
         Check { name: name.clone(), ..check }.about("pair").seen("host a", of_a).seen("host b", of_b)
@@ -33,10 +33,11 @@ fn rates<'a>(a: &'a Examination, b: &'a Examination) -> impl Iterator<Item = Che
         let is_much_more = of_a.max(of_b) > MUCH_MORE * of_a.min(of_b);
         let check = if is_much_more {
             let (worse, more, less) = if of_a > of_b { ("a", of_a, of_b) } else { ("b", of_b, of_a) };
-            let check = Check::new(kind, State::Warn, format!("{worse} counts {more:.3}/s, the other {less:.3}/s"));
+            let check =
+                Check::new(kind, CheckState::Warn, format!("{worse} counts {more:.3}/s, the other {less:.3}/s"));
             kind.row().repairs.iter().fold(check, |check, repair| check.repair(*repair, &[]))
         } else {
-            Check::new(kind, State::Pass, format!("a counts {of_a:.3}/s, b counts {of_b:.3}/s"))
+            Check::new(kind, CheckState::Pass, format!("a counts {of_a:.3}/s, b counts {of_b:.3}/s"))
         };
         Some(check.about("pair").seen("host a", format!("{of_a}/s")).seen("host b", format!("{of_b}/s")))
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::check::{Check, State};
+use crate::check::{Check, CheckState};
 use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Machine, PciFunction, PcieRate, PortLink, pci_path, rdma_devices, speed};
 
@@ -82,7 +82,7 @@ pub fn check(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: 
     let narrowest = ways.iter().min_by(|a, b| a.carries().total_cmp(&b.carries()));
     let (Some(now), Some(most), Some(narrowest)) = (nic.current_rate(), nic.max_rate(), narrowest) else {
         let summary = "the PCIe link is not reported (usual in a virtual machine)";
-        return with_evidence(Check::new(CheckKind::Pcie, State::Unknown, summary), nic);
+        return with_evidence(Check::new(CheckKind::Pcie, CheckState::Unknown, summary), nic);
     };
     let port = link.bits_per_sec(machine);
     let port_needs = port.unwrap_or(0.0) * PCIE_HEADROOM;
@@ -92,13 +92,13 @@ pub fn check(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: 
     let carried = narrowest.carries();
     let is_slower = carried < most.bits_per_sec();
     let state = match () {
-        () if carried < port_needs => State::Fail,
-        () if is_slower || shared.is_some() => State::Warn,
-        () => State::Pass,
+        () if carried < port_needs => CheckState::Fail,
+        () if is_slower || shared.is_some() => CheckState::Warn,
+        () => CheckState::Pass,
     };
     let giga = |bits: f64| bits / 1e9;
     let mut words = match port {
-        Some(port) if state == State::Fail => {
+        Some(port) if state == CheckState::Fail => {
             format!("carries {:.0} of the port's {:.0} Gbit/s", giga(carried), giga(port))
         }
         Some(port) if is_slower => {
@@ -133,10 +133,11 @@ pub fn check(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: 
     let check = check.measured(Gauge::TogetherCarry, limiting.wanted, None);
     let check = with_evidence(check, nic);
     let check = if is_above { with_evidence(check, limiting.function) } else { check };
-    let check = if port.is_some_and(|_| state != State::Pass) { port_evidence(check, machine, link) } else { check };
+    let check =
+        if port.is_some_and(|_| state != CheckState::Pass) { port_evidence(check, machine, link) } else { check };
     match state {
-        State::Pass => check,
-        _ if state == State::Warn && !is_slower => check.repair(Repair::SpreadPorts, &[]),
+        CheckState::Pass => check,
+        _ if state == CheckState::Warn && !is_slower => check.repair(Repair::SpreadPorts, &[]),
         _ if carried < now.bits_per_sec() => {
             check.repair(Repair::MoveAboveNic, &[("address", narrowest.function.address())])
         }

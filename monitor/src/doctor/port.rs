@@ -3,7 +3,7 @@
 use kelpie_spaces::headers;
 
 use super::bond;
-use crate::check::{Check, State};
+use crate::check::{Check, CheckState};
 use crate::checks::{CheckKind, Gauge, Repair};
 use crate::machine::{Gid, GidRank, Machine, PortLink, gids};
 use crate::pause::host_pause;
@@ -28,7 +28,7 @@ pub fn checks(machine: &Machine, link: &PortLink, traffic_class: u8) -> Vec<Chec
         checks.extend(link.wires.iter().flat_map(|wire| priorities(machine, link, wire, traffic_class)));
         if link.netdev.is_none() {
             let check =
-                Check::new(CheckKind::Interface, State::Unknown, "no network interface was found for this port");
+                Check::new(CheckKind::Interface, CheckState::Unknown, "no network interface was found for this port");
             checks.push(check.file(machine, &link.port_file("gid_attrs/ndevs/0")));
         }
     }
@@ -63,14 +63,14 @@ fn state(machine: &Machine, link: &PortLink) -> Check {
     let text = machine.text(&state).unwrap_or_default();
     let rate = machine.text(&link.port_file("rate")).unwrap_or_default();
     let check = match text.as_str() {
-        text if text.ends_with("ACTIVE") => Check::new(CheckKind::Port, State::Pass, format!("active, {rate}")),
-        "" => Check::new(CheckKind::Port, State::Unknown, "the state of the port is not reported"),
-        text => Check::new(CheckKind::Port, State::Fail, format!("not active ({text}): no QP can be connected")),
+        text if text.ends_with("ACTIVE") => Check::new(CheckKind::Port, CheckState::Pass, format!("active, {rate}")),
+        "" => Check::new(CheckKind::Port, CheckState::Unknown, "the state of the port is not reported"),
+        text => Check::new(CheckKind::Port, CheckState::Fail, format!("not active ({text}): no QP can be connected")),
     };
     let check = check.file(machine, &state).file(machine, &physical);
     match &link.netdev {
-        Some(netdev) if check.state == State::Fail => check.repair(Repair::RaiseLink, &[("netdev", netdev)]),
-        None if check.state == State::Fail => check.repair(Repair::CheckSubnet, &[]),
+        Some(netdev) if check.state == CheckState::Fail => check.repair(Repair::RaiseLink, &[("netdev", netdev)]),
+        None if check.state == CheckState::Fail => check.repair(Repair::CheckSubnet, &[]),
         _ => check,
     }
 }
@@ -90,18 +90,20 @@ fn gid(machine: &Machine, link: &PortLink) -> Check {
     let netdev = link.netdev.as_deref().unwrap_or("NETDEV");
     let add_address = |check: Check| check.repair(Repair::AddAddress, &[("netdev", netdev)]);
     match (&chosen, is_ethernet(machine, link)) {
-        (None, false) => of(State::Fail, "the port has no address".to_owned()).repair(Repair::StartSubnetManager, &[]),
-        (Some(Gid { index, .. }), false) => of(State::Pass, format!("index {index}, InfiniBand")),
+        (None, false) => {
+            of(CheckState::Fail, "the port has no address".to_owned()).repair(Repair::StartSubnetManager, &[])
+        }
+        (Some(Gid { index, .. }), false) => of(CheckState::Pass, format!("index {index}, InfiniBand")),
         (Some(gid), true) if gid.rank() == GidRank::V2OverIpv4 => {
-            of(State::Pass, format!("index {}, RoCEv2 over IPv4", gid.index))
+            of(CheckState::Pass, format!("index {}, RoCEv2 over IPv4", gid.index))
         }
         (Some(gid), true) if gid.rank() == GidRank::V2OverIpv6 => {
             let summary =
                 format!("RoCEv2 only over IPv6 (index {}): both hosts must reach each other over it", gid.index);
-            add_address(of(State::Warn, summary))
+            add_address(of(CheckState::Warn, summary))
         }
         (_, true) => {
-            add_address(of(State::Fail, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned()))
+            add_address(of(CheckState::Fail, "no RoCEv2 address: RoCEv1 is not routed and not measured".to_owned()))
         }
     }
 }
@@ -115,20 +117,25 @@ fn mtu(machine: &Machine, link: &PortLink) -> Option<Check> {
     let netdev = link.netdev.as_ref()?;
     let file = link.netdev_file("mtu")?;
     let Some(interface) = machine.number::<u64>(&file) else {
-        return Some(Check::new(CheckKind::Mtu, State::Unknown, "the MTU is not reported").file(machine, &file));
+        return Some(Check::new(CheckKind::Mtu, CheckState::Unknown, "the MTU is not reported").file(machine, &file));
     };
     let check = match path_mtu(interface) {
-        Some(4096) => {
-            Check::new(CheckKind::Mtu, State::Pass, format!("{interface} on the interface, so path MTUs up to 4096"))
-        }
+        Some(4096) => Check::new(
+            CheckKind::Mtu,
+            CheckState::Pass,
+            format!("{interface} on the interface, so path MTUs up to 4096"),
+        ),
         Some(path) => {
             let summary = format!("{interface} on the interface, so path MTUs only up to {path}");
-            Check::new(CheckKind::Mtu, State::Warn, summary).repair(Repair::RaiseMtuEverywhere, &[("netdev", netdev)])
+            Check::new(CheckKind::Mtu, CheckState::Warn, summary)
+                .repair(Repair::RaiseMtuEverywhere, &[("netdev", netdev)])
         }
-        None => {
-            Check::new(CheckKind::Mtu, State::Fail, format!("{interface} on the interface, too small for any path MTU"))
-                .repair(Repair::RaiseMtu, &[("netdev", netdev)])
-        }
+        None => Check::new(
+            CheckKind::Mtu,
+            CheckState::Fail,
+            format!("{interface} on the interface, too small for any path MTU"),
+        )
+        .repair(Repair::RaiseMtu, &[("netdev", netdev)]),
     };
     let needed = (4096 + ROCE_OVERHEAD) as f64;
     Some(check.measured(Gauge::InterfaceMtu, interface as f64, needed).file(machine, &file))
@@ -143,7 +150,7 @@ fn priorities(machine: &Machine, link: &PortLink, netdev: &str, traffic_class: u
     let source = format!("dcb {netdev}");
     let Some(dcb) = Dcb::of(machine, netdev) else {
         let summary = "the driver does not report its flow control over netlink: lost packets look like a slow NIC";
-        let check = Check::new(CheckKind::Pfc, State::Unknown, summary).seen(source, "no answer");
+        let check = Check::new(CheckKind::Pfc, CheckState::Unknown, summary).seen(source, "no answer");
         return vec![check.repair(Repair::AskPfc, &[("netdev", netdev)])];
     };
     let enabled = dcb.pfc_priorities();
@@ -151,11 +158,11 @@ fn priorities(machine: &Machine, link: &PortLink, netdev: &str, traffic_class: u
     let settings = format!("pfc priorities [{list}], trust {}", trust(&dcb));
     if enabled.is_empty() {
         let summary = "no priority is lossless: packets are dropped, unless the whole link is paused (ethtool -a)";
-        let check = Check::new(CheckKind::Pfc, State::Warn, summary).seen(source, settings);
+        let check = Check::new(CheckKind::Pfc, CheckState::Warn, summary).seen(source, settings);
         let check = check.measured(Gauge::LosslessPriorities, 0.0, 1.0);
         return vec![check.repair(Repair::EnablePfc, &[("netdev", netdev)])];
     }
-    let pfc = Check::new(CheckKind::Pfc, State::Pass, format!("lossless: priority {list}"))
+    let pfc = Check::new(CheckKind::Pfc, CheckState::Pass, format!("lossless: priority {list}"))
         .measured(Gauge::LosslessPriorities, enabled.len() as f64, 1.0)
         .seen(&source, &settings);
     vec![pfc, class(machine, link, netdev, &dcb, traffic_class).seen(source, settings)]
@@ -171,12 +178,12 @@ fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_cl
     let (priority, lossless) = (dcb.priority_of(dscp), dcb.pfc_priorities());
     let summary = format!("DSCP {dscp} travels at priority {priority} (the interface trusts {})", trust(dcb));
     let check = if lossless.contains(&priority) {
-        Check::new(CheckKind::TrafficClass, State::Pass, format!("{summary}, which is lossless"))
+        Check::new(CheckKind::TrafficClass, CheckState::Pass, format!("{summary}, which is lossless"))
     } else {
         let mapped = dcb.dscp.iter().find(|(_, priority)| lossless.contains(priority)).map(|(dscp, _)| *dscp);
         let dscp = mapped.unwrap_or(if dscp == 0 { USUAL_DSCP } else { dscp });
         let class = (dscp << 2 | u16::from(judged & 0b11)).to_string();
-        let check = Check::new(CheckKind::TrafficClass, State::Warn, format!("{summary}, which is not lossless"));
+        let check = Check::new(CheckKind::TrafficClass, CheckState::Warn, format!("{summary}, which is not lossless"));
         let check = if mapped.is_some() {
             check
         } else {
@@ -198,7 +205,7 @@ fn pause_counters(machine: &Machine, link: &PortLink) -> Check {
     let reading = match PortSources::on(machine, &link.device, link.port).read() {
         Ok(reading) => reading,
         Err(error) => {
-            return Check::new(CheckKind::Counters, State::Warn, "the port has no counters")
+            return Check::new(CheckKind::Counters, CheckState::Warn, "the port has no counters")
                 .seen(source, error.to_string());
         }
     };
@@ -206,12 +213,12 @@ fn pause_counters(machine: &Machine, link: &PortLink) -> Check {
     let check = match host_pause(&rates(&reading, &reading, 1.0)) {
         Some(pause) if pause.is_upper_bound => {
             let summary = "pause is counted in frames only: its ratio is the most it can be";
-            Check::new(CheckKind::Counters, State::Warn, summary)
+            Check::new(CheckKind::Counters, CheckState::Warn, summary)
         }
-        Some(_) => Check::new(CheckKind::Counters, State::Pass, format!("{count}, the time of pause among them")),
+        Some(_) => Check::new(CheckKind::Counters, CheckState::Pass, format!("{count}, the time of pause among them")),
         None => {
             let summary = "no counter of pause: the symptom `pause` cannot be seen here";
-            Check::new(CheckKind::Counters, State::Warn, summary)
+            Check::new(CheckKind::Counters, CheckState::Warn, summary)
         }
     };
     check.measured(Gauge::CountersFound, reading.len() as f64, None).seen(source, count)
@@ -225,7 +232,7 @@ fn versions(machine: &Machine, link: &PortLink) -> Check {
         Some(firmware) => format!("firmware {firmware}, {driver}"),
         None => driver,
     };
-    let check = Check::new(CheckKind::Versions, State::Pass, summary).file(machine, &file);
+    let check = Check::new(CheckKind::Versions, CheckState::Pass, summary).file(machine, &file);
     check.file(machine, "proc/sys/kernel/osrelease")
 }
 

@@ -1,7 +1,7 @@
 //! Priority flow control of a network interface, by DCB netlink. A setting, beside the counters of what it causes.
 
 use super::dcb_text;
-use super::netlink::{Request, attribute, attributes};
+use super::netlink::{NetlinkRequest, attribute, attributes};
 use crate::machine::Machine;
 
 // Source: kernel `include/uapi/linux/dcbnl.h`, `include/uapi/linux/rtnetlink.h` (RTM_GETDCB).
@@ -40,7 +40,7 @@ impl Dcb {
             return texts.map(|text| dcb_text::parse(&text)).find_map(|dcb| dcb);
         }
         let name = [netdev.as_bytes(), &[0]].concat();
-        let request = Request::new(GET_DCB, 0, &[0, COMMAND_IEEE_GET, 0, 0]).with(INTERFACE, &name);
+        let request = NetlinkRequest::new(GET_DCB, 0, &[0, COMMAND_IEEE_GET, 0, 0]).with(INTERFACE, &name);
         Self::decode(request.ask(PROTOCOL).ok()?.first()?)
     }
 

@@ -1,9 +1,10 @@
 //! The fastest link that a network interface could have, by ethtool netlink: beside the speed that it trained to.
 
-use super::netlink::{Request, attribute, attributes, text};
+use super::netlink::{NetlinkRequest, attribute, attributes, text};
 use crate::machine::Machine;
 
-// Source: kernel `include/uapi/linux/genetlink.h` and `ethtool_netlink.h`, `Documentation/networking/ethtool-netlink.rst`.
+// Source: kernel `include/uapi/linux/genetlink.h` and `ethtool_netlink.h`,
+// `Documentation/networking/ethtool-netlink.rst`.
 const PROTOCOL: isize = 16;
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
@@ -28,12 +29,12 @@ pub fn fastest_megabits(machine: &Machine, netdev: &str) -> Option<u64> {
         return machine.text(&format!("modes/{netdev}"))?.lines().filter_map(megabits).max();
     }
     let name = |name: &str| [name.as_bytes(), &[0]].concat();
-    let family = Request::new(CONTROL, 0, &[GET_FAMILY, 1, 0, 0]).with(FAMILY_NAME, &name("ethtool"));
+    let family = NetlinkRequest::new(CONTROL, 0, &[GET_FAMILY, 1, 0, 0]).with(FAMILY_NAME, &name("ethtool"));
     let answers = family.ask(PROTOCOL).ok()?;
     let id = attribute(answers.first()?.get(FAMILY_HEADER..)?, FAMILY_ID)?;
     let id = u16::from_ne_bytes(*id.first_chunk()?);
     let of = super::netlink::encoded(HEADER_NAME, &name(netdev));
-    let modes = Request::new(id, 0, &[LINKMODES_GET, 1, 0, 0]).with(0x8000 | HEADER, &of);
+    let modes = NetlinkRequest::new(id, 0, &[LINKMODES_GET, 1, 0, 0]).with(0x8000 | HEADER, &of);
     decode(modes.ask(PROTOCOL).ok()?.first()?)
 }
 

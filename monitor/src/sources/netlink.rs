@@ -19,9 +19,9 @@ const TYPE_MASK: u16 = 0x3fff;
 
 /// A request being written.
 #[derive(Debug)]
-pub struct Request(Vec<u8>);
+pub struct NetlinkRequest(Vec<u8>);
 
-impl Request {
+impl NetlinkRequest {
     /// A request of this type with the family's own header.
     pub fn new(kind: u16, flags: u16, family_header: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER];
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn attributes_are_what_a_request_holds_and_a_cut_one_is_left_out() {
-        let request = Request::new(1, 0, &[7; 4]).with(1, b"rxe0\0").with(0x8000 | 3, &5_u32.to_ne_bytes());
+        let request = NetlinkRequest::new(1, 0, &[7; 4]).with(1, b"rxe0\0").with(0x8000 | 3, &5_u32.to_ne_bytes());
         let body = &request.0[HEADER + 4..];
         assert_eq!(attribute(body, 1).and_then(text), Some("rxe0"));
         assert_eq!(attribute(body, 3), Some(&5_u32.to_ne_bytes()[..]), "flags of the type are no part of its number");
@@ -156,6 +156,6 @@ mod tests {
 
     #[test]
     fn the_kernel_refuses_what_is_not_there() {
-        assert!(Request::new(0xffff, 0, &[0; 4]).ask(0).is_err());
+        assert!(NetlinkRequest::new(0xffff, 0, &[0; 4]).ask(0).is_err());
     }
 }

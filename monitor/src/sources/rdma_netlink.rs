@@ -1,6 +1,6 @@
 //! Counters of an RDMA port over netlink: those of `hw_counters`, and optional ones that sysfs leaves out.
 
-use super::netlink::{DUMP, Request, attribute, attributes, text};
+use super::netlink::{DUMP, NetlinkRequest, attribute, attributes, text};
 use super::{CounterSource, Reading, SourceError};
 
 /// Source: kernel `include/uapi/linux/netlink.h`, `NETLINK_RDMA`.
@@ -29,7 +29,7 @@ pub struct RdmaNetlinkSource {
 impl RdmaNetlinkSource {
     /// The counters of a port; `None` if the kernel has no such device or no RDMA netlink.
     pub fn new(device: &str, port: u32) -> Option<Self> {
-        let devices = Request::new(GET, DUMP, &[]).ask(PROTOCOL).ok()?;
+        let devices = NetlinkRequest::new(GET, DUMP, &[]).ask(PROTOCOL).ok()?;
         let found = devices.iter().find(|answer| attribute(answer, DEVICE_NAME).and_then(text) == Some(device))?;
         let index = attribute(found, DEVICE_INDEX)?.try_into().ok()?;
         Some(Self { device: device.to_owned(), index, port })
@@ -39,7 +39,7 @@ impl RdmaNetlinkSource {
 impl CounterSource for RdmaNetlinkSource {
     fn read(&mut self) -> Result<Reading, SourceError> {
         let failed = |source| SourceError::Netlink { device: self.device.clone(), source };
-        let request = Request::new(STATISTICS_GET, 0, &[]);
+        let request = NetlinkRequest::new(STATISTICS_GET, 0, &[]);
         let request = request.with(DEVICE_INDEX, &self.index).with(PORT_INDEX, &self.port.to_ne_bytes());
         let answers = request.ask(PROTOCOL).map_err(failed)?;
         Ok(answers.iter().flat_map(|answer| counters(answer)).collect())

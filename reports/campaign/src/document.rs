@@ -7,17 +7,17 @@ use kelpie_engine::Subsystem as _;
 use kelpie_monitor::{Check, Severity, Symptom};
 use kelpie_reports::StoredCampaign;
 use kelpie_reports::absence::{Absence, absence};
-use kelpie_reports::again::{Control, Repeats};
 use kelpie_reports::brief;
 use kelpie_reports::explained::{self, Explained, Weighed};
 use kelpie_reports::gate::Ruling;
 use kelpie_reports::identity::{self, Difference};
-use kelpie_search::Transport;
+use kelpie_reports::repeats::{ControlReport, Repeats};
+use kelpie_search::TriedTransport;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Condition, Workload};
 use kelpie_store::{
-    Anomaly, Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignState, Experiment, FindingRecord,
-    MeasuredAgain, Outcome, Store,
+    Anomaly, Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignState, Experiment, ExperimentOutcome,
+    FindingRecord, MeasuredAgain, Store,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub struct CampaignDocument {
     none_found: Option<Absence>,
     /// Only if the control workload was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    control: Option<Control>,
+    control: Option<ControlReport>,
     /// Only with `--gate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     gate: Option<Ruling>,
@@ -89,13 +89,13 @@ pub struct FindingDocument {
     /// Share of the workloads that meet the conditions and show the symptom, at least, with 95 % confidence.
     confidence: f64,
     /// Random workloads measured that meet the conditions, and those that show the symptom.
-    own: Share,
+    own: ShownShare,
     /// The same, and those that show any symptom.
-    any: Share,
+    any: ShownShare,
     /// How many times each counter falls, whichever condition is broken.
     signature: BTreeMap<String, f64>,
     /// Transports and operations with which the workload was tried; empty before its bounds were measured.
-    transports: Vec<Transport>,
+    transports: Vec<TriedTransport>,
     /// Anomalous experiments that it explains, or a variant of it.
     seen: usize,
     /// Whether its conditions were measured one by one; else bounds are those of its workload.
@@ -142,7 +142,7 @@ struct SideDocument {
 
 /// Such as 17 of 20.
 #[derive(Debug, Serialize)]
-struct Share {
+struct ShownShare {
     shown: u64,
     of: u64,
 }
@@ -165,8 +165,11 @@ impl From<Weighed<'_>> for FindingDocument {
             mfs: conditions.map(|one| ConditionDocument { condition: one.clone(), cure: cure(one) }).collect(),
             workload: finding.workload.clone(),
             confidence: finding.confidence,
-            own: Share { shown: evidence.shows_inside, of: evidence.validated },
-            any: Share { shown: evidence.validated.saturating_sub(evidence.healthy_inside), of: evidence.validated },
+            own: ShownShare { shown: evidence.shows_inside, of: evidence.validated },
+            any: ShownShare {
+                shown: evidence.validated.saturating_sub(evidence.healthy_inside),
+                of: evidence.validated,
+            },
             signature: evidence.signature.iter().map(|(name, fall)| (name.clone(), 10_f64.powf(*fall))).collect(),
             transports: evidence.transports,
             seen,
@@ -200,7 +203,7 @@ impl Wanted {
 
 /// What is read of a campaign to show it.
 #[derive(Debug)]
-pub struct Read {
+pub struct CampaignContents {
     /// The campaign.
     pub campaign: Campaign,
     /// Its findings, in the order of their numbers.
@@ -211,7 +214,7 @@ pub struct Read {
     pub again: Vec<MeasuredAgain>,
 }
 
-impl Read {
+impl CampaignContents {
     /// Reads it.
     ///
     /// # Errors
@@ -294,7 +297,7 @@ pub fn of_campaign(
     wanted: Wanted,
     experiments: bool,
 ) -> anyhow::Result<CampaignDocument> {
-    let read = Read::of(store, id)?;
+    let read = CampaignContents::of(store, id)?;
     let explained = read.explained();
     let mut limiter = read.limiter()?;
     let mut left = wanted.top.unwrap_or(usize::MAX);
@@ -330,7 +333,7 @@ pub fn of_campaign(
         anomalous: read.anomalies.len(),
         unexplained: explained.unexplained.iter().copied().cloned().collect(),
         none_found,
-        control: Control::of(&read.again),
+        control: ControlReport::of(&read.again),
         gate: None,
         log,
     })
@@ -370,12 +373,12 @@ pub fn entry(experiment: &Experiment) -> Value {
         "number": number, "purpose": purpose, "skipped_before": skipped_before, "workload": workload,
     });
     match outcome {
-        Outcome::Measured { measurement, assessment, attempts } => {
+        ExperimentOutcome::Measured { measurement, assessment, attempts } => {
             entry["assessment"] = json!(assessment);
             entry["attempts"] = json!(attempts);
             entry["measurement"] = json!(measurement);
         }
-        Outcome::Unsupported { reason } => entry["unsupported"] = json!(reason),
+        ExperimentOutcome::Unsupported { reason } => entry["unsupported"] = json!(reason),
     }
     entry
 }

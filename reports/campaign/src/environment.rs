@@ -15,7 +15,7 @@ use kelpie_store::CampaignDefinition;
 
 /// An environment, and the names that other texts must not hold.
 #[derive(Debug)]
-pub struct Known {
+pub struct NamedEnvironment {
     /// Where the finding was made.
     pub environment: Environment,
     /// Names of hosts and files.
@@ -27,13 +27,17 @@ pub struct Known {
 /// # Errors
 ///
 /// The stored model or pair cannot be read, or a file is no examination.
-pub fn of(definition: &CampaignDefinition, with_names: bool, examined: [Option<&Path>; 2]) -> anyhow::Result<Known> {
+pub fn of(
+    definition: &CampaignDefinition,
+    with_names: bool,
+    examined: [Option<&Path>; 2],
+) -> anyhow::Result<NamedEnvironment> {
     if definition.subsystem.starts_with("sim:") {
         let subsystem = SimSubsystem::from_yaml(&definition.subsystem, &definition.subsystem_source)?;
         // The name of a model file is a path of the machine; the model's own name is not.
         let name = if with_names { definition.subsystem.clone() } else { format!("sim:{}", subsystem.model_name()) };
         let environment = Environment { subsystem: name, model: Some(subsystem.yaml()), hosts: None };
-        return Ok(Known { environment, names: Vec::new() });
+        return Ok(NamedEnvironment { environment, names: Vec::new() });
     }
     let mut hosts = PerHost::<BTreeMap<String, String>>::default();
     let mut names = vec![definition.subsystem.clone()];
@@ -59,7 +63,7 @@ pub fn of(definition: &CampaignDefinition, with_names: bool, examined: [Option<&
         names.push(examined.host);
     }
     let subsystem = if with_names { definition.subsystem.clone() } else { "pair".to_owned() };
-    Ok(Known { environment: Environment { subsystem, model: None, hosts: Some(hosts) }, names })
+    Ok(NamedEnvironment { environment: Environment { subsystem, model: None, hosts: Some(hosts) }, names })
 }
 
 /// What a pair file says of a host's port, none of which names the host.

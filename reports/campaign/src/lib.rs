@@ -1,12 +1,12 @@
 //! The only wiring: a search asks, the store answers what it knows, the subsystem is measured for the rest.
 
-mod again;
-mod asked;
+mod checkpoint;
 pub mod document;
 pub mod environment;
 pub mod recipes;
-mod standing;
+mod remeasure;
 pub mod text;
+mod unstored;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -21,11 +21,12 @@ use kelpie_reports::brief;
 use kelpie_search::{Checkpoint, Config, Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::{Flow, Host, Space, Workload};
 use kelpie_store::{
-    CampaignId, Experiment, ExperimentClock, FindingRecord, MeasuredAgain, Outcome, Store, StoredCheckpoint, unix_ms,
+    CampaignId, Experiment, ExperimentClock, ExperimentOutcome, FindingRecord, MeasuredAgain, Store, StoredCheckpoint,
+    unix_ms,
 };
 
-pub use asked::Asked;
-use standing::Standing;
+use checkpoint::CampaignCheckpoint;
+pub use unstored::UnstoredOracle;
 
 /// How often a host may fail under a workload before the workload is to blame. Source: our choice, as often as an
 /// inconclusive workload is measured.
@@ -48,7 +49,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How a campaign came to stand still.
 #[derive(Debug)]
-pub enum End {
+pub enum StopReason {
     /// The budget is used up, or the search has nothing left to ask.
     Finished,
     /// The time is over.
@@ -61,7 +62,7 @@ pub enum End {
 
 /// When a campaign has to stand still.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits<'a> {
+pub struct CampaignLimits<'a> {
     /// Experiments in all.
     pub budget: Option<u64>,
     /// A moment not to start experiments after.
@@ -94,7 +95,7 @@ pub trait Progress {
 }
 
 /// Everything that a campaign needs besides its space and settings.
-pub struct Parts<'a> {
+pub struct CampaignParts<'a> {
     /// Where the campaign is stored.
     pub store: &'a mut Store,
     /// What is measured.
@@ -102,7 +103,7 @@ pub struct Parts<'a> {
     /// What its hosts can do at best.
     pub bounds: Bounds,
     /// When it stands still.
-    pub limits: Limits<'a>,
+    pub limits: CampaignLimits<'a>,
     /// Who hears of it.
     pub progress: &'a mut dyn Progress,
 }
@@ -111,10 +112,10 @@ pub struct Parts<'a> {
 ///
 /// The search starts from its latest checkpoint, or anew; for as long as it asks what was asked before, the store
 /// answers. So a campaign that was killed goes on with the same decisions.
-pub fn run(id: CampaignId, space: &Space, config: &Config, parts: Parts<'_>) -> End {
-    let (mut recorder, standing) = match Recorder::new(id, config, parts) {
+pub fn run(id: CampaignId, space: &Space, config: &Config, parts: CampaignParts<'_>) -> StopReason {
+    let (mut recorder, standing) = match CampaignOracle::new(id, config, parts) {
         Ok(recorder) => recorder,
-        Err(error) => return End::Failed(error),
+        Err(error) => return StopReason::Failed(error),
     };
     let has_checkpoint = standing.is_some();
     let end = recorder.run(space, config, standing);
@@ -128,9 +129,9 @@ pub fn run(id: CampaignId, space: &Space, config: &Config, parts: Parts<'_>) -> 
 }
 
 /// The oracle of a campaign.
-struct Recorder<'a> {
+struct CampaignOracle<'a> {
     id: CampaignId,
-    parts: Parts<'a>,
+    parts: CampaignParts<'a>,
     /// Experiments that an earlier run stored.
     stored: u64,
     /// Experiments answered so far.
@@ -161,12 +162,16 @@ struct Recorder<'a> {
     again: Vec<MeasuredAgain>,
 }
 
-impl<'a> Recorder<'a> {
+impl<'a> CampaignOracle<'a> {
     /// One that is at the beginning, and how far the campaign is known to be.
-    fn new(id: CampaignId, config: &Config, parts: Parts<'a>) -> anyhow::Result<(Self, Option<Standing>)> {
+    fn new(
+        id: CampaignId,
+        config: &Config,
+        parts: CampaignParts<'a>,
+    ) -> anyhow::Result<(Self, Option<CampaignCheckpoint>)> {
         let stored = parts.store.campaign(id)?.experiments;
         let again = parts.store.measured_again(id)?;
-        let standing = parts.store.checkpoint(id)?.and_then(|stored| Standing::read(&stored, config));
+        let standing = parts.store.checkpoint(id)?.and_then(|stored| CampaignCheckpoint::read(&stored, config));
         let recorder = Self {
             id,
             parts,
@@ -189,25 +194,27 @@ impl<'a> Recorder<'a> {
     }
 
     /// Searches from here until something ends it.
-    fn run(&mut self, space: &Space, config: &Config, standing: Option<Standing>) -> End {
-        let checkpoint = standing.map(|Standing { search, skipped, anomalies, survived, .. }| {
+    fn run(&mut self, space: &Space, config: &Config, standing: Option<CampaignCheckpoint>) -> StopReason {
+        let checkpoint = standing.map(|CampaignCheckpoint { search, skipped, anomalies, survived, .. }| {
             self.parts.progress.goes_on(search.experiments(), search.findings(), anomalies);
             (self.number, self.checkpointed) = (search.experiments(), search.experiments());
             (self.skipped, self.anomalies, self.survived) = (skipped, anomalies, survived);
             search
         });
         let end = match kelpie_search::run_from(space, config, checkpoint, self) {
-            Ok(()) | Err(End::Finished) => self.finish().map_or_else(|end| end, |()| End::Finished),
+            Ok(()) | Err(StopReason::Finished) => self.finish().map_or_else(|end| end, |()| StopReason::Finished),
             Err(end) => end,
         };
-        if matches!(end, End::Time)
+        if matches!(end, StopReason::Time)
             && let Err(error) = self.keep_place()
         {
             return failed(error);
         }
         match end {
             // Nothing else was to end it.
-            End::Time if self.parts.limits.budget.is_none() => self.close_in_time().map_or_else(failed, |()| End::Time),
+            StopReason::Time if self.parts.limits.budget.is_none() => {
+                self.close_in_time().map_or_else(failed, |()| StopReason::Time)
+            }
             end => end,
         }
     }
@@ -238,13 +245,13 @@ impl<'a> Recorder<'a> {
         self.parts.progress.goes_on(0, 0, 0);
     }
 
-    fn finish(&mut self) -> Result<(), End> {
+    fn finish(&mut self) -> Result<(), StopReason> {
         if self.number < self.stored {
-            return Err(End::Failed(self.diverged("ended early")));
+            return Err(StopReason::Failed(self.diverged("ended early")));
         }
-        self.catch_up().map_err(End::Failed)?;
+        self.catch_up().map_err(StopReason::Failed)?;
         self.measure_findings_again()?;
-        self.close().map_err(End::Failed)
+        self.close().map_err(StopReason::Failed)
     }
 
     fn close(&mut self) -> anyhow::Result<()> {
@@ -285,7 +292,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// The stored answer to the experiment that is asked for now.
-    fn replay(&mut self, workload: &Workload, purpose: Purpose) -> anyhow::Result<Outcome> {
+    fn replay(&mut self, workload: &Workload, purpose: Purpose) -> anyhow::Result<ExperimentOutcome> {
         if self.ahead.is_empty() {
             self.ahead = self.parts.store.experiments_after(self.id, self.number - 1, READ_AHEAD)?.into();
         }
@@ -303,20 +310,24 @@ impl<'a> Recorder<'a> {
     }
 
     /// What the search is told of an outcome.
-    fn observation(&self, workload: &Workload, outcome: Outcome) -> Observation {
+    fn observation(&self, workload: &Workload, outcome: ExperimentOutcome) -> Observation {
         let (measurement, assessment) = match outcome {
-            Outcome::Measured { assessment, .. } if is_host_failure(&assessment) && !self.reduces_failures => {
+            ExperimentOutcome::Measured { assessment, .. }
+                if is_host_failure(&assessment) && !self.reduces_failures =>
+            {
                 (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
             }
-            Outcome::Measured { measurement, assessment, .. } => (measurement, assessment),
-            Outcome::Unsupported { .. } => (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples)),
+            ExperimentOutcome::Measured { measurement, assessment, .. } => (measurement, assessment),
+            ExperimentOutcome::Unsupported { .. } => {
+                (Measurement::default(), Assessment::of_nothing(Inconclusive::NoSamples))
+            }
         };
         Observation::new(workload, &measurement, assessment, &self.parts.bounds)
     }
 
     /// Measures and stores the experiment that is asked for now.
-    fn experiment(&mut self, workload: &Workload, purpose: Purpose) -> Result<Outcome, End> {
-        self.catch_up().map_err(End::Failed)?;
+    fn experiment(&mut self, workload: &Workload, purpose: Purpose) -> Result<ExperimentOutcome, StopReason> {
+        self.catch_up().map_err(StopReason::Failed)?;
         self.measure_control().map_err(failed)?;
         let started_unix_ms = unix_ms();
         let start = Instant::now();
@@ -340,7 +351,7 @@ impl<'a> Recorder<'a> {
     ///
     /// An earlier run may have ended because nothing ran any more, which a workload can also bring about: then another
     /// workload has to run first, and one more try decides.
-    fn tried(&mut self, workload: &Workload) -> Result<Outcome, End> {
+    fn tried(&mut self, workload: &Workload) -> Result<ExperimentOutcome, StopReason> {
         let mut reasons = self.parts.store.failed_tries(self.id, self.number).map_err(failed)?;
         let was_given_up = reasons.len() >= TRIES;
         if was_given_up {
@@ -350,7 +361,7 @@ impl<'a> Recorder<'a> {
             self.wait_for_hosts()?;
             let reason = match self.attempt(workload) {
                 Ok(outcome) => return Ok(outcome),
-                Err(MeasureError::Unsupported { reason }) => return Ok(Outcome::Unsupported { reason }),
+                Err(MeasureError::Unsupported { reason }) => return Ok(ExperimentOutcome::Unsupported { reason }),
                 Err(error @ MeasureError::Host { .. }) => format!("{:#}", anyhow!(error)),
             };
             // Before anything else happens: the next try may end this process, or its machine.
@@ -368,7 +379,7 @@ impl<'a> Recorder<'a> {
         }
         self.parts.progress.line(&format!("experiment {}: host_failure; another workload runs", self.number));
         let attempts = reasons.len() as u32;
-        Ok(Outcome::Measured {
+        Ok(ExperimentOutcome::Measured {
             measurement: Measurement { hardware_events: reasons, ..Measurement::default() },
             assessment: Assessment::of_symptoms(vec![Symptom::HostFailure]),
             attempts,
@@ -376,14 +387,14 @@ impl<'a> Recorder<'a> {
     }
 
     /// Waits until both hosts are there.
-    fn wait_for_hosts(&mut self) -> Result<(), End> {
+    fn wait_for_hosts(&mut self) -> Result<(), StopReason> {
         let until = Instant::now() + self.parts.limits.host_patience;
         let mut is_told = false;
         loop {
             let Err(error) = self.parts.subsystem.ready() else { return Ok(()) };
             if Instant::now() >= until {
                 let context = format!("experiment {}: a host did not come back (--host-patience)", self.number);
-                return Err(End::Failed(anyhow!(error).context(context)));
+                return Err(StopReason::Failed(anyhow!(error).context(context)));
             }
             self.check_interruption()?;
             if !is_told {
@@ -395,67 +406,71 @@ impl<'a> Recorder<'a> {
     }
 
     /// Fails if the hosts fail under a workload, too, that they survived, or under a plain one.
-    fn check_with_another(&mut self) -> Result<(), End> {
+    fn check_with_another(&mut self) -> Result<(), StopReason> {
         self.wait_for_hosts()?;
         let other = self.survived.clone().unwrap_or_else(plain);
         match self.parts.subsystem.measure(&other) {
             Ok(_) | Err(MeasureError::Unsupported { .. }) => Ok(()),
-            Err(error) => Err(End::Failed(anyhow!(error).context(format!(
+            Err(error) => Err(StopReason::Failed(anyhow!(error).context(format!(
                 "experiment {} failed {TRIES} times, and now every other workload does: look after the hosts",
                 self.number
             )))),
         }
     }
 
-    fn attempt(&mut self, workload: &Workload) -> Result<Outcome, MeasureError> {
+    fn attempt(&mut self, workload: &Workload) -> Result<ExperimentOutcome, MeasureError> {
         let subsystem = &mut *self.parts.subsystem;
         let judged = measure_judged(workload, &self.parts.bounds, |workload, attempt| {
             subsystem.measure_again(workload, attempt)
         })?;
-        Ok(Outcome::Measured {
+        Ok(ExperimentOutcome::Measured {
             measurement: judged.measurement,
             assessment: judged.assessment,
             attempts: judged.attempts,
         })
     }
 
-    fn check_limits(&self) -> Result<(), End> {
+    fn check_limits(&self) -> Result<(), StopReason> {
         let budget = self.parts.limits.budget;
-        if budget.is_some_and(|budget| self.number >= budget) { Err(End::Finished) } else { self.check_interruption() }
+        if budget.is_some_and(|budget| self.number >= budget) {
+            Err(StopReason::Finished)
+        } else {
+            self.check_interruption()
+        }
     }
 
-    fn check_interruption(&self) -> Result<(), End> {
-        let Limits { deadline, stop, .. } = self.parts.limits;
+    fn check_interruption(&self) -> Result<(), StopReason> {
+        let CampaignLimits { deadline, stop, .. } = self.parts.limits;
         if stop.load(Ordering::Relaxed) {
-            Err(End::Interrupted)
+            Err(StopReason::Interrupted)
         } else if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            Err(End::Time)
+            Err(StopReason::Time)
         } else {
             Ok(())
         }
     }
 }
 
-impl Oracle for Recorder<'_> {
-    type Error = End;
+impl Oracle for CampaignOracle<'_> {
+    type Error = StopReason;
 
-    fn measure(&mut self, workload: &Workload, purpose: Purpose) -> Result<Observation, End> {
+    fn measure(&mut self, workload: &Workload, purpose: Purpose) -> Result<Observation, StopReason> {
         self.check_limits()?;
         self.number += 1;
         let outcome = if self.number <= self.stored {
-            self.replay(workload, purpose).map_err(End::Failed)
+            self.replay(workload, purpose).map_err(StopReason::Failed)
         } else {
             self.experiment(workload, purpose)
         };
         let outcome = outcome?;
         self.skipped = 0;
-        if matches!(&outcome, Outcome::Measured { assessment, .. } if !is_host_failure(assessment)) {
+        if matches!(&outcome, ExperimentOutcome::Measured { assessment, .. } if !is_host_failure(assessment)) {
             self.survived = Some(workload.clone());
         }
         Ok(self.observation(workload, outcome))
     }
 
-    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation, Purpose) -> bool) -> Result<(), End> {
+    fn past(&mut self, visit: &mut dyn FnMut(Workload, Observation, Purpose) -> bool) -> Result<(), StopReason> {
         let last = self.number;
         let mut read = 0;
         while read < last {
@@ -468,7 +483,7 @@ impl Oracle for Recorder<'_> {
                 let observation = self.observation(&experiment.workload, experiment.outcome);
                 let purpose = experiment.purpose.asked().unwrap_or(Purpose::Search);
                 if !is_next || !visit(experiment.workload, observation, purpose) {
-                    return Err(End::Failed(self.diverged("has another past")));
+                    return Err(StopReason::Failed(self.diverged("has another past")));
                 }
             }
             self.parts.progress.read(read);
@@ -480,7 +495,7 @@ impl Oracle for Recorder<'_> {
         self.skipped += 1;
     }
 
-    fn found(&mut self, number: u64, finding: &Finding) -> Result<(), End> {
+    fn found(&mut self, number: u64, finding: &Finding) -> Result<(), StopReason> {
         let record = FindingRecord::new(number, finding);
         let is_replayed = self.number < self.stored;
         self.parts.progress.found(number, &FindingLine(self.id, &record).to_string(), is_replayed);
@@ -492,17 +507,17 @@ impl Oracle for Recorder<'_> {
         Ok(())
     }
 
-    fn between_steps(&mut self, checkpoint: &dyn Fn() -> Checkpoint) -> Result<(), End> {
+    fn between_steps(&mut self, checkpoint: &dyn Fn() -> Checkpoint) -> Result<(), StopReason> {
         let is_far = self.number >= self.checkpointed + CHECKPOINT_EVERY.max(self.checkpointed / CHECKPOINT_PART);
         let is_long = self.number > self.checkpointed && self.checkpointed_at.elapsed() >= CHECKPOINT_SOONEST;
         if !is_far && !(is_long && self.parts.limits.deadline.is_some()) {
             return Ok(());
         }
         self.checkpointed_at = Instant::now();
-        let standing = Standing::new(checkpoint(), self.skipped, self.anomalies, self.survived.clone());
+        let standing = CampaignCheckpoint::new(checkpoint(), self.skipped, self.anomalies, self.survived.clone());
         self.checkpoint = Some(standing.stored());
         self.checkpointed = self.number;
-        if self.number < self.stored { Ok(()) } else { self.catch_up().map_err(End::Failed) }
+        if self.number < self.stored { Ok(()) } else { self.catch_up().map_err(StopReason::Failed) }
     }
 }
 
@@ -511,16 +526,16 @@ fn plain() -> Workload {
     Workload::new(vec![Flow::plain(Host::A, Host::B)])
 }
 
-fn failed(error: impl Into<anyhow::Error>) -> End {
-    End::Failed(error.into())
+fn failed(error: impl Into<anyhow::Error>) -> StopReason {
+    StopReason::Failed(error.into())
 }
 
 fn is_host_failure(assessment: &Assessment) -> bool {
     assessment.symptoms.contains(&Symptom::HostFailure)
 }
 
-fn is_anomalous(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Measured { assessment, .. } if assessment.verdict == Verdict::Anomalous)
+fn is_anomalous(outcome: &ExperimentOutcome) -> bool {
+    matches!(outcome, ExperimentOutcome::Measured { assessment, .. } if assessment.verdict == Verdict::Anomalous)
 }
 
 /// A finding in one short line, such as `finding 3.1: pause, RC|UC SEND, qps≥16`.

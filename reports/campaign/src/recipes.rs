@@ -7,9 +7,9 @@ use kelpie_engine::Subsystem as _;
 use kelpie_examine::Say;
 use kelpie_monitor::{Verdict, measure_judged};
 use kelpie_reports::StoredCampaign;
-use kelpie_reports::recipe::{self, MeasuredAnomaly, Neighbour, Recipe, Seen};
+use kelpie_reports::recipe::{self, HealthyNeighbour, MeasuredAnomaly, Recipe, RecipeMeasurement};
 use kelpie_sim::SimSubsystem;
-use kelpie_spaces::known::{self, Anomaly};
+use kelpie_spaces::known::{self, PaperAnomaly};
 use kelpie_spaces::perftest::{Inexpressible, Lines};
 use kelpie_spaces::{Region, Space, Workload};
 use kelpie_store::{Campaign, CampaignId, FindingRecord, Store};
@@ -38,12 +38,12 @@ fn numbered(findings: &[FindingRecord], id: CampaignId, number: u64) -> anyhow::
 /// # Errors
 ///
 /// The paper has no anomaly of this number.
-pub fn known(id: u32) -> anyhow::Result<Anomaly> {
+pub fn known(id: u32) -> anyhow::Result<PaperAnomaly> {
     known::anomaly(id).with_context(|| format!("no anomaly {id}; the paper has 1 to 18"))
 }
 
 /// A stored finding on its way out.
-pub struct Kept {
+pub struct ExportedFinding {
     /// Without its environment.
     pub recipe: Recipe,
     /// How perftest sends it.
@@ -57,7 +57,7 @@ pub struct Kept {
 /// # Errors
 ///
 /// As for [`finding`]; or no stored measurement shows the finding.
-pub fn kept(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result<Kept> {
+pub fn kept(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result<ExportedFinding> {
     let stored = StoredCampaign::read(store, id)?;
     let finding = numbered(&stored.findings, id, number)?;
     let lines = recipe::perftest_of(&stored, finding);
@@ -66,7 +66,7 @@ pub fn kept(store: &mut Store, id: CampaignId, number: u64) -> anyhow::Result<Ke
             "campaign {id} holds no measurement of finding {number}'s workload that shows it, so there is no evidence"
         )
     })?;
-    Ok(Kept { recipe, lines, campaign: stored.campaign })
+    Ok(ExportedFinding { recipe, lines, campaign: stored.campaign })
 }
 
 /// A recipe of an anomaly of the paper, measured now on the simulated subsystem that shows it.
@@ -86,10 +86,11 @@ pub fn of_paper(id: u32) -> anyhow::Result<Recipe> {
         .with_context(|| format!("anomaly {id} does not show on sim:{name} as this Kelpie models it"))
 }
 
-fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> anyhow::Result<(Verdict, Seen)> {
+fn measure(subsystem: &mut SimSubsystem, workload: &Workload) -> anyhow::Result<(Verdict, RecipeMeasurement)> {
     let bounds = subsystem.bounds();
     let judged = measure_judged(workload, &bounds, |workload, attempt| subsystem.measure_again(workload, attempt))?;
-    let seen = Seen::new(&judged.measurement, &judged.assessment).context("the simulated subsystem took no sample")?;
+    let seen = RecipeMeasurement::new(&judged.measurement, &judged.assessment)
+        .context("the simulated subsystem took no sample")?;
     Ok((judged.assessment.verdict, seen))
 }
 
@@ -98,12 +99,12 @@ fn healthy_neighbour(
     subsystem: &mut SimSubsystem,
     mfs: &Region,
     workload: &Workload,
-) -> anyhow::Result<Option<Neighbour>> {
+) -> anyhow::Result<Option<HealthyNeighbour>> {
     let space = Space::catalog("full").expect("the catalog has the full space");
     for workload in space.outside(mfs, workload) {
         let (verdict, seen) = measure(subsystem, &workload)?;
         if verdict == Verdict::Healthy {
-            return Ok(Some(Neighbour { workload, seen }));
+            return Ok(Some(HealthyNeighbour { workload, seen }));
         }
     }
     Ok(None)

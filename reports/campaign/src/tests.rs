@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kelpie_monitor::{DirectionRates, PerHost, Sample};
-use kelpie_reports::again::Control;
+use kelpie_reports::repeats::ControlReport;
 use kelpie_search::{Algorithm, SignalSet};
 use kelpie_spaces::{Direction, Host, loaded_directions};
 use kelpie_store::{CampaignDefinition, CampaignState};
 
 use super::*;
-use crate::document::{self, Read, Wanted};
+use crate::document::{self, CampaignContents, Wanted};
 
 const BUDGET: u64 = 175;
 
@@ -119,9 +119,9 @@ fn go(
     config: &Config,
     stop: &AtomicBool,
     script: &dyn Fn(u64) -> Option<MeasureError>,
-) -> End {
+) -> StopReason {
     let mut subsystem = Scripted { script, measured: 0, is_away: false };
-    let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop };
+    let limits = CampaignLimits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop };
     searched(store, id, config, &mut subsystem, limits)
 }
 
@@ -131,10 +131,10 @@ fn searched(
     id: CampaignId,
     config: &Config,
     subsystem: &mut dyn Subsystem,
-    limits: Limits<'_>,
-) -> End {
+    limits: CampaignLimits<'_>,
+) -> StopReason {
     let bounds = subsystem.bounds();
-    let parts = Parts { store, subsystem, bounds, limits, progress: &mut Silent };
+    let parts = CampaignParts { store, subsystem, bounds, limits, progress: &mut Silent };
     run(id, &Space::catalog("full").unwrap(), config, parts)
 }
 
@@ -152,7 +152,7 @@ fn uninterrupted() -> String {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, id) = begin(&folder.path().join("kelpie.db"));
     let end = go(&mut store, id, &config(), &AtomicBool::new(false), &|_| None);
-    assert!(matches!(end, End::Finished), "{end:?}");
+    assert!(matches!(end, StopReason::Finished), "{end:?}");
     let campaign = store.campaign(id).unwrap();
     assert_eq!((campaign.state, campaign.experiments), (CampaignState::Finished, BUDGET));
     assert!(campaign.findings > 0, "the subsystem has a weakness to find");
@@ -173,8 +173,10 @@ fn a_campaign_that_is_stopped_often_ends_like_one_that_is_not() {
             None
         });
         match end {
-            End::Finished => break,
-            End::Interrupted => assert_eq!(measured.get(), 17, "the experiment under way is finished and no other"),
+            StopReason::Finished => break,
+            StopReason::Interrupted => {
+                assert_eq!(measured.get(), 17, "the experiment under way is finished and no other")
+            }
             other => panic!("{other:?}"),
         }
         stops += 1;
@@ -189,13 +191,13 @@ fn a_host_that_fails_twice_is_asked_again_and_one_that_always_fails_stops_the_ca
     let (mut store, id) = begin(&folder.path().join("kelpie.db"));
     let stop = AtomicBool::new(false);
     let end = go(&mut store, id, &config(), &stop, &|number| matches!(number, 3 | 4 | 21..).then(host_gone));
-    let End::Failed(error) = end else { panic!("{end:?}") };
+    let StopReason::Failed(error) = end else { panic!("{end:?}") };
     let expected = "experiment 19 failed 3 times, and now every other workload does: look after the hosts: host b: \
                     starting traffic failed: connection refused";
     assert_eq!(format!("{error:#}"), expected);
     assert_eq!(store.campaign(id).unwrap().experiments, 18);
     let end = go(&mut store, id, &config(), &stop, &|_| None);
-    assert!(matches!(end, End::Finished), "{end:?}");
+    assert!(matches!(end, StopReason::Finished), "{end:?}");
     assert_eq!(content(&mut store, id), uninterrupted(), "the hosts were to blame");
 }
 
@@ -206,11 +208,11 @@ fn a_workload_under_which_a_host_fails_each_time_is_an_anomaly_and_the_campaign_
     let stop = AtomicBool::new(false);
     // Experiment 11 takes three tries and another workload; experiment 27 leaves hosts on which nothing runs any more.
     let end = go(&mut store, id, &config(), &stop, &|number| matches!(number, 11..=13 | 30..).then(host_gone));
-    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    assert!(matches!(end, StopReason::Failed(_)), "{end:?}");
     assert_eq!(store.campaign(id).unwrap().experiments, 26);
     // Somebody has repaired them: another workload runs, and then this one fails again.
     let end = go(&mut store, id, &config(), &stop, &|number| (number == 2).then(host_gone));
-    assert!(matches!(end, End::Finished), "{end:?}");
+    assert!(matches!(end, StopReason::Finished), "{end:?}");
     let campaign = store.campaign(id).unwrap();
     assert_eq!((campaign.state, campaign.experiments), (CampaignState::Finished, BUDGET));
     assert_eq!(campaign.host_failures, 2);
@@ -238,9 +240,9 @@ fn host_failures_are_reduced_only_if_the_user_says_so() {
         let stop = AtomicBool::new(false);
         let config = Config { reduce_host_failures: is_allowed, ..config() };
         let mut subsystem = Deadly { deadly: &deadly, tries: 0 };
-        let limits = Limits { budget: Some(60), deadline: None, host_patience: Duration::ZERO, stop: &stop };
+        let limits = CampaignLimits { budget: Some(60), deadline: None, host_patience: Duration::ZERO, stop: &stop };
         let end = searched(&mut store, id, &config, &mut subsystem, limits);
-        assert!(matches!(end, End::Finished), "{end:?}");
+        assert!(matches!(end, StopReason::Finished), "{end:?}");
         let campaign = store.campaign(id).unwrap();
         assert_eq!(campaign.experiments, 60);
         assert!(campaign.host_failures > 0 && subsystem.tries >= 3 * campaign.host_failures);
@@ -281,17 +283,17 @@ fn a_host_that_does_not_come_back_ends_the_campaign_in_time() {
     let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: true };
     let mut ends = |patience, deadline| {
         let host_patience = Duration::from_millis(patience);
-        let limits = Limits { budget: None, deadline, host_patience, stop: &stop };
+        let limits = CampaignLimits { budget: None, deadline, host_patience, stop: &stop };
         let end = searched(&mut store, id, &config(), &mut subsystem, limits);
         let campaign = store.campaign(id).unwrap();
         assert_eq!((subsystem.measured, campaign.state, campaign.experiments), (0, CampaignState::Stopped, 0));
         end
     };
-    let End::Failed(error) = ends(700, None) else { panic!("must fail") };
+    let StopReason::Failed(error) = ends(700, None) else { panic!("must fail") };
     assert!(error.to_string().contains("did not come back"), "{error:#}");
     // An experiment was begun that says nothing.
     let end = ends(60_000, Some(Instant::now() + Duration::from_millis(100)));
-    assert!(matches!(end, End::Time), "{end:?}");
+    assert!(matches!(end, StopReason::Time), "{end:?}");
 }
 
 #[test]
@@ -301,11 +303,11 @@ fn a_workload_that_cannot_run_is_recorded_and_says_nothing() {
     let stop = AtomicBool::new(false);
     let unsupported = |_| Some(MeasureError::Unsupported { reason: "no GPU on host a".to_owned() });
     let end = go(&mut store, id, &config(), &stop, &unsupported);
-    assert!(matches!(end, End::Finished), "{end:?}");
+    assert!(matches!(end, StopReason::Finished), "{end:?}");
     let campaign = store.campaign(id).unwrap();
     assert_eq!((campaign.experiments, campaign.findings), (BUDGET, 0));
     let experiment = store.experiment(id, 1).unwrap().unwrap();
-    assert_eq!(experiment.outcome, Outcome::Unsupported { reason: "no GPU on host a".to_owned() });
+    assert_eq!(experiment.outcome, ExperimentOutcome::Unsupported { reason: "no GPU on host a".to_owned() });
 }
 
 #[test]
@@ -314,9 +316,9 @@ fn a_search_that_asks_otherwise_than_before_is_not_mixed_into_the_campaign() {
     let (mut store, id) = begin(&folder.path().join("kelpie.db"));
     let stop = AtomicBool::new(false);
     let end = go(&mut store, id, &config(), &stop, &|number| (number > 10).then(host_gone));
-    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    assert!(matches!(end, StopReason::Failed(_)), "{end:?}");
     let other = Config::new(Algorithm::Random, SignalSet::Both, 6);
-    let End::Failed(error) = go(&mut store, id, &other, &stop, &|_| None) else { panic!("must fail") };
+    let StopReason::Failed(error) = go(&mut store, id, &other, &stop, &|_| None) else { panic!("must fail") };
     assert!(error.to_string().contains("asks for something else"), "{error}");
     assert_eq!(store.campaign(id).unwrap().experiments, 10);
 }
@@ -329,9 +331,9 @@ fn time_ends_a_campaign_before_the_next_experiment_and_finishes_it_if_it_has_no_
         let stop = AtomicBool::new(false);
         let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
         let deadline = Some(Instant::now());
-        let limits = Limits { budget, deadline, host_patience: Duration::ZERO, stop: &stop };
+        let limits = CampaignLimits { budget, deadline, host_patience: Duration::ZERO, stop: &stop };
         let end = searched(&mut store, id, &config(), &mut subsystem, limits);
-        assert!(matches!(end, End::Time), "{end:?}");
+        assert!(matches!(end, StopReason::Time), "{end:?}");
         assert_eq!((subsystem.measured, store.campaign(id).unwrap().state), (0, expected));
     }
 }
@@ -345,18 +347,18 @@ fn a_search_that_catches_up_can_be_stopped_and_keeps_to_its_time() {
         stop.store(number == 20, Ordering::Relaxed);
         None
     });
-    assert!(matches!(end, End::Interrupted), "{end:?}");
+    assert!(matches!(end, StopReason::Interrupted), "{end:?}");
     store.finish_campaign(id, 0).unwrap();
     // It would ask for something else, if it asked at all.
     let other = Config::new(Algorithm::Random, SignalSet::Both, 6);
     stop.store(true, Ordering::Relaxed);
     let end = go(&mut store, id, &other, &stop, &|_| None);
-    assert!(matches!(end, End::Interrupted), "{end:?}");
+    assert!(matches!(end, StopReason::Interrupted), "{end:?}");
     let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
     let (deadline, stop) = (Some(Instant::now()), AtomicBool::new(false));
-    let limits = Limits { budget: None, deadline, host_patience: Duration::ZERO, stop: &stop };
+    let limits = CampaignLimits { budget: None, deadline, host_patience: Duration::ZERO, stop: &stop };
     let end = searched(&mut store, id, &other, &mut subsystem, limits);
-    assert!(matches!(end, End::Time), "{end:?}");
+    assert!(matches!(end, StopReason::Time), "{end:?}");
     let campaign = store.campaign(id).unwrap();
     let stored = (campaign.state, campaign.experiments, campaign.definition.budget);
     assert_eq!(stored, (CampaignState::Finished, 20, Some(BUDGET)), "what changed nothing leaves it as it was");
@@ -369,7 +371,7 @@ fn catching_up_writes_no_finding() {
     let path = folder.path().join("kelpie.db");
     let (mut store, id) = begin(&path);
     let end = go(&mut store, id, &config(), &AtomicBool::new(false), &|_| None);
-    assert!(matches!(end, End::Finished), "{end:?}");
+    assert!(matches!(end, StopReason::Finished), "{end:?}");
     let before = store.findings(id).unwrap();
     assert!(!before.is_empty());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -379,7 +381,7 @@ fn catching_up_writes_no_finding() {
         sqlx::raw_sql(refuse).execute(&mut connection).await.unwrap();
     });
     let end = go(&mut store, id, &config(), &AtomicBool::new(false), &|_| None);
-    assert!(matches!(end, End::Finished), "{end:?}");
+    assert!(matches!(end, StopReason::Finished), "{end:?}");
     assert_eq!(store.findings(id).unwrap(), before);
 }
 
@@ -425,16 +427,17 @@ fn vary(stops: &[u64], part: &dyn Fn(u64, u32) -> f64) -> (Store, CampaignId, te
             part(measured, run)
         };
         let mut subsystem = Varying { part: &part, measured: 0 };
-        let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop: &stop };
+        let limits =
+            CampaignLimits { budget: Some(BUDGET), deadline: None, host_patience: Duration::ZERO, stop: &stop };
         let end = searched(&mut store, id, &config(), &mut subsystem, limits);
-        assert!(matches!((end, at), (End::Finished, u64::MAX) | (End::Interrupted, _)), "{at}");
+        assert!(matches!((end, at), (StopReason::Finished, u64::MAX) | (StopReason::Interrupted, _)), "{at}");
     }
     (store, id, folder)
 }
 
 /// What the control workload says.
 fn control(store: &mut Store, id: CampaignId) -> String {
-    Control::of(&store.measured_again(id).unwrap()).expect("it was measured").to_string()
+    ControlReport::of(&store.measured_again(id).unwrap()).expect("it was measured").to_string()
 }
 
 #[test]
@@ -442,7 +445,7 @@ fn findings_that_show_now_and_then_have_their_rate_and_are_measured_again_once_h
     let steady = |_: u64, _: u32| 1.0;
     let (mut store, id, _folder) = vary(&[], &steady);
     let first = |store: &mut Store| {
-        let read = Read::of(store, id).unwrap();
+        let read = CampaignContents::of(store, id).unwrap();
         let repeats = read.repeats(read.explained().findings[0].finding);
         repeats.expect("it was measured again").to_string()
     };

@@ -3,16 +3,16 @@
 use std::fmt::Write as _;
 
 use kelpie_monitor::Severity;
-use kelpie_reports::again::Control;
 use kelpie_reports::brief;
-use kelpie_reports::explained::{Explained, Group, Weighed};
+use kelpie_reports::explained::{AnomalyGroup, Explained, Weighed};
+use kelpie_reports::repeats::ControlReport;
 use kelpie_reports::{identity, times};
 use kelpie_search::{Cure, FindingEvidence};
 use kelpie_spaces::{Feature, Region, Workload};
 use kelpie_store::{Anomaly, Campaign, CampaignId, CampaignState, FindingRecord, Label, Store};
 use kelpie_text::{Table, clean, plural, width};
 
-use crate::document::{self, Read, Wanted};
+use crate::document::{self, CampaignContents, Wanted};
 
 /// Findings and groups that are shown if nobody asks for more. Source: our choice, because a campaign is to be read on
 /// one screen, which has some 40 lines.
@@ -27,7 +27,7 @@ const MOST_COUNTERS: usize = 4;
 ///
 /// There is no such campaign, or the database cannot be read.
 pub fn campaign(store: &mut Store, id: CampaignId, wanted: Wanted, database: &str) -> anyhow::Result<String> {
-    let read = Read::of(store, id)?;
+    let read = CampaignContents::of(store, id)?;
     let explained = read.explained();
     let mut text = head(store, &read.campaign, &explained)?;
     if let Some(absence) = document::none_found(store, id, &read.findings)? {
@@ -60,7 +60,7 @@ fn head(store: &mut Store, campaign: &Campaign, explained: &Explained<'_>) -> an
     if !label.is_empty() {
         let _ = writeln!(text, "  {label}");
     }
-    if let Some(control) = Control::of(&store.measured_again(id)?) {
+    if let Some(control) = ControlReport::of(&store.measured_again(id)?) {
         let _ = writeln!(text, "  {control}");
     }
     Ok(text)
@@ -72,7 +72,7 @@ pub fn words(label: &Label) -> String {
 }
 
 /// The findings and candidates, the worst first, each in a row.
-fn table(read: &Read, explained: &Explained<'_>, wanted: Wanted, db: &str) -> String {
+fn table(read: &CampaignContents, explained: &Explained<'_>, wanted: Wanted, db: &str) -> String {
     let id = read.campaign.id;
     let shown: Vec<&Weighed<'_>> = explained.firsts().filter(|found| wanted.has(found)).collect();
     let most = if wanted.all { usize::MAX } else { wanted.top.unwrap_or(MOST_FINDINGS) };
@@ -146,7 +146,7 @@ pub fn unexplained(id: CampaignId, explained: &Explained<'_>) -> String {
 }
 
 /// What the anomalies of a group have in common.
-fn in_common(id: CampaignId, group: &Group<'_>) -> String {
+fn in_common(id: CampaignId, group: &AnomalyGroup<'_>) -> String {
     if let Some((finding, missed)) = &group.nearest {
         let missed: Vec<&str> = missed.iter().map(|feature| feature.name()).collect();
         return format!("{id}.{finding} but for {}", missed.join(" and "));
@@ -162,7 +162,7 @@ fn in_common(id: CampaignId, group: &Group<'_>) -> String {
 ///
 /// There is no such finding, or the database cannot be read.
 pub fn finding(store: &mut Store, id: CampaignId, number: u64, database: &str) -> anyhow::Result<String> {
-    let read = Read::of(store, id)?;
+    let read = CampaignContents::of(store, id)?;
     let found = read.weighed(number)?;
     let (finding, evidence) = (found.finding, found.finding.evidence().unwrap_or_default());
     let mut text = format!(

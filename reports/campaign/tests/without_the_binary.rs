@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use kelpie_campaign::{End, Limits, Parts, Progress, document};
+use kelpie_campaign::{CampaignLimits, CampaignParts, Progress, StopReason, document};
 use kelpie_examine::host::{OpenedHost, RoundPlan};
-use kelpie_examine::subsystem::{Changes, OpenedSubsystem};
+use kelpie_examine::subsystem::{ModelChanges, OpenedSubsystem};
 use kelpie_monitor::{Verdict, measure_judged};
 use kelpie_search::{Algorithm, Config, SignalSet};
 use kelpie_spaces::Space;
@@ -17,9 +17,9 @@ const BUDGET: u64 = 30;
 
 /// Counts what is measured.
 #[derive(Default)]
-struct Counted(u64);
+struct MeasurementCounter(u64);
 
-impl Progress for Counted {
+impl Progress for MeasurementCounter {
     fn goes_on(&mut self, _: u64, _: u64, _: u64) {}
 
     fn read(&mut self, _: u64) {}
@@ -36,7 +36,7 @@ impl Progress for Counted {
 }
 
 fn opened() -> OpenedSubsystem {
-    OpenedSubsystem::open("sim:F", Changes::default(), &|_| ()).expect("an embedded model")
+    OpenedSubsystem::open("sim:F", ModelChanges::default(), &|_| ()).expect("an embedded model")
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_matrix_of_a_host_is_measured_and_diagnosed() {
     let plan = RoundPlan { is_busy: false, share: 1.0, by: "a test", baseline: None, goes_on: &|| true };
     let (matrix, found) = host.round(&plan).expect("a model measures").expect("nobody stops it");
     assert!(!matrix.rows.is_empty() && !matrix.columns.is_empty());
-    assert_eq!(found.verdict, kelpie_diagnosis::host::Verdict::Healthy);
+    assert_eq!(found.verdict, kelpie_diagnosis::host::HostVerdict::Healthy);
 }
 
 #[test]
@@ -87,11 +87,13 @@ fn campaign(database: &Path) -> anyhow::Result<String> {
     let mut store = Store::create(database)?;
     let (id, _lock) = store.begin_campaign(&definition, &opened.checks())?;
     let stop = AtomicBool::new(false);
-    let mut progress = Counted::default();
-    let limits = Limits { budget: Some(BUDGET), deadline: None, host_patience: Duration::from_secs(1), stop: &stop };
-    let parts = Parts { store: &mut store, subsystem: opened.subsystem(), bounds, limits, progress: &mut progress };
+    let mut progress = MeasurementCounter::default();
+    let limits =
+        CampaignLimits { budget: Some(BUDGET), deadline: None, host_patience: Duration::from_secs(1), stop: &stop };
+    let parts =
+        CampaignParts { store: &mut store, subsystem: opened.subsystem(), bounds, limits, progress: &mut progress };
     let end = kelpie_campaign::run(id, &space, &config, parts);
-    assert!(matches!(end, End::Finished), "{end:?}");
+    assert!(matches!(end, StopReason::Finished), "{end:?}");
     assert_eq!(progress.0, BUDGET);
     Ok(serde_json::to_string_pretty(&document::with_ruling(&mut store, id, None)?)?)
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use kelpie_store::{CampaignId, Store};
 
-pub use columns::{Column, Kind, experiments, findings};
+pub use columns::{ColumnKind, ExportColumn, experiments, findings};
 
 use crate::explained::{self, Explained};
 use crate::folder;
@@ -25,30 +25,30 @@ use sheet::Sheet;
 
 /// How tables are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// Comma-separated values (RFC 4180), UTF-8, with a line of names; what is missing is empty.
     Csv,
     /// Apache Parquet, compressed with Snappy; what is missing is null.
     Parquet,
 }
 
-impl Format {
+impl ExportFormat {
     /// Every format.
-    pub const ALL: [Format; 2] = [Format::Csv, Format::Parquet];
+    pub const ALL: [ExportFormat; 2] = [ExportFormat::Csv, ExportFormat::Parquet];
 
     /// Its name, which is also what names of its files end with.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Csv => "csv",
-            Format::Parquet => "parquet",
+            ExportFormat::Csv => "csv",
+            ExportFormat::Parquet => "parquet",
         }
     }
 }
 
-fn sheet(file: File, format: Format, columns: &[Column]) -> Result<Box<dyn Sheet>, ExportError> {
+fn sheet(file: File, format: ExportFormat, columns: &[ExportColumn]) -> Result<Box<dyn Sheet>, ExportError> {
     Ok(match format {
-        Format::Csv => Box::new(csv::Sheet::new(file, columns)?),
-        Format::Parquet => Box::new(parquet::Sheet::new(file, columns)?),
+        ExportFormat::Csv => Box::new(csv::CsvSheet::new(file, columns)?),
+        ExportFormat::Parquet => Box::new(parquet::ParquetSheet::new(file, columns)?),
     })
 }
 
@@ -67,7 +67,7 @@ pub struct Exported {
 ///
 /// # Errors
 /// The database cannot be read, or the directory is not empty or cannot be written; then nothing is left behind.
-pub fn write(store: &mut Store, id: CampaignId, format: Format, out: &Path) -> Result<Exported, ExportError> {
+pub fn write(store: &mut Store, id: CampaignId, format: ExportFormat, out: &Path) -> Result<Exported, ExportError> {
     let bounds = store.campaign(id)?.definition.bounds;
     let name = |table: &str| format!("{table}.{}", format.name());
     let mut count = [0, 0];

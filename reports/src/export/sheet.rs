@@ -5,7 +5,7 @@ use std::io;
 
 use kelpie_store::StoreError;
 
-use super::columns::Cell;
+use super::columns::ExportCell;
 
 /// Why a campaign was not exported.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum ExportError {
 /// What takes rows.
 pub trait Sheet {
     /// Takes a row: as many cells as there are columns.
-    fn row(&mut self, cells: Vec<Cell>) -> Result<(), ExportError>;
+    fn row(&mut self, cells: Vec<ExportCell>) -> Result<(), ExportError>;
     /// Writes what is left and gives the file back.
     fn finish(self: Box<Self>) -> Result<File, ExportError>;
 }

@@ -26,16 +26,16 @@ fn stored(directory: &Path) -> (Store, CampaignId) {
 }
 
 /// Names and rows of a table as text; a missing value is empty.
-fn read(path: &Path, format: Format) -> (Vec<String>, Vec<Vec<String>>) {
+fn read(path: &Path, format: ExportFormat) -> (Vec<String>, Vec<Vec<String>>) {
     let file = File::open(path).unwrap();
     match format {
-        Format::Csv => {
+        ExportFormat::Csv => {
             let mut reader = ::csv::Reader::from_reader(file);
             let names = reader.headers().unwrap().iter().map(str::to_owned).collect();
             let rows = reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
             (names, rows)
         }
-        Format::Parquet => {
+        ExportFormat::Parquet => {
             let reader = SerializedFileReader::new(file).unwrap();
             let fields = reader.metadata().file_metadata().schema().get_fields().to_vec();
             let names = fields.iter().map(|field| field.name().to_owned()).collect();
@@ -59,14 +59,14 @@ fn read(path: &Path, format: Format) -> (Vec<String>, Vec<Vec<String>>) {
 fn both_formats_hold_the_same_rows() {
     let directory = tempfile::tempdir().unwrap();
     let (mut store, id) = stored(directory.path());
-    let read_all = |store: &mut Store, format: Format| {
+    let read_all = |store: &mut Store, format: ExportFormat| {
         let out = directory.path().join(format.name());
         let exported = write(store, id, format, &out).unwrap();
         assert_eq!((exported.experiments, exported.findings), (4, 1));
         exported.files.iter().map(|path| read(path, format)).collect::<Vec<_>>()
     };
-    let csv = read_all(&mut store, Format::Csv);
-    assert_eq!(csv, read_all(&mut store, Format::Parquet));
+    let csv = read_all(&mut store, ExportFormat::Csv);
+    assert_eq!(csv, read_all(&mut store, ExportFormat::Parquet));
 
     let (names, rows) = &csv[0];
     let cell = |row: usize, name: &str| rows[row][names.iter().position(|one| one == name).expect(name)].as_str();
@@ -97,7 +97,7 @@ fn columns_have_names_of_their_own() {
 fn a_directory_with_something_in_it_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let (mut store, id) = stored(directory.path());
-    let error = write(&mut store, id, Format::Csv, directory.path()).unwrap_err();
+    let error = write(&mut store, id, ExportFormat::Csv, directory.path()).unwrap_err();
     assert!(error.to_string().contains("something is there already"), "{error}");
     assert_eq!(
         std::fs::read_dir(directory.path())

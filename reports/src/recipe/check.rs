@@ -7,7 +7,7 @@ use kelpie_monitor::{Sample, Symptom, Verdict};
 use kelpie_spaces::{Host, Region, Test, Workload, constraints};
 
 use super::error::RecipeError;
-use super::format::{Background, Environment, Expected, Recipe, Seen};
+use super::format::{Background, Environment, ExpectedVerdict, Recipe, RecipeMeasurement};
 
 /// Longest name. Units: characters. Source: our choice, because names of counters and features are shorter.
 const MAX_NAME: usize = 120;
@@ -28,7 +28,7 @@ const MAX_DIRECTIONS: usize = 4;
 /// Longest piece of a stranger's text that an error repeats. Units: characters.
 const MAX_QUOTE: usize = 200;
 
-type Broken = (String, String);
+type BrokenRule = (String, String);
 
 /// The first key alone, whatever else there is.
 #[derive(serde::Deserialize)]
@@ -117,7 +117,7 @@ fn is_plain(c: char) -> bool {
 }
 
 /// Checks every rule, in the order of the file.
-pub(super) fn check(recipe: &Recipe) -> Result<(), Broken> {
+pub(super) fn check(recipe: &Recipe) -> Result<(), BrokenRule> {
     if recipe.kelpie != Recipe::FORMAT {
         return broken("kelpie", other_format(&recipe.kelpie));
     }
@@ -144,11 +144,11 @@ pub(super) fn check(recipe: &Recipe) -> Result<(), Broken> {
     recipe.background.as_ref().map_or(Ok(()), background)
 }
 
-fn broken(key: &str, rule: impl Into<String>) -> Result<(), Broken> {
+fn broken(key: &str, rule: impl Into<String>) -> Result<(), BrokenRule> {
     Err((key.to_owned(), rule.into()))
 }
 
-fn plain(key: &str, text: &str, max: usize) -> Result<(), Broken> {
+fn plain(key: &str, text: &str, max: usize) -> Result<(), BrokenRule> {
     if text.chars().count() > max {
         return broken(key, format!("longer than {max} characters"));
     }
@@ -158,19 +158,19 @@ fn plain(key: &str, text: &str, max: usize) -> Result<(), Broken> {
     }
 }
 
-fn name(key: &str, text: &str) -> Result<(), Broken> {
+fn name(key: &str, text: &str) -> Result<(), BrokenRule> {
     if text.is_empty() { broken(key, "is empty") } else { plain(key, text, MAX_NAME) }
 }
 
-fn most(key: &str, len: usize, max: usize) -> Result<(), Broken> {
+fn most(key: &str, len: usize, max: usize) -> Result<(), BrokenRule> {
     if len > max { broken(key, format!("{len} entries; at most {max} are accepted")) } else { Ok(()) }
 }
 
-fn workload(key: &str, workload: &Workload) -> Result<(), Broken> {
+fn workload(key: &str, workload: &Workload) -> Result<(), BrokenRule> {
     constraints::check(workload).map_err(|violation| (format!("{key}.{}", violation.path), violation.rule.to_string()))
 }
 
-fn conditions(mfs: &Region, workload: &Workload) -> Result<(), Broken> {
+fn conditions(mfs: &Region, workload: &Workload) -> Result<(), BrokenRule> {
     most("mfs", mfs.conditions.len(), MAX_CONDITIONS)?;
     for (index, condition) in mfs.conditions.iter().enumerate() {
         let key = format!("mfs[{index}]");
@@ -185,7 +185,7 @@ fn conditions(mfs: &Region, workload: &Workload) -> Result<(), Broken> {
     Ok(())
 }
 
-fn expected(expected: &Expected) -> Result<(), Broken> {
+fn expected(expected: &ExpectedVerdict) -> Result<(), BrokenRule> {
     if expected.verdict != Verdict::Anomalous {
         return broken("expected.verdict", "a recipe is of an anomaly: write `anomalous`");
     }
@@ -203,7 +203,7 @@ fn expected(expected: &Expected) -> Result<(), Broken> {
     }
 }
 
-fn symptoms(key: &str, symptoms: &[Symptom]) -> Result<(), Broken> {
+fn symptoms(key: &str, symptoms: &[Symptom]) -> Result<(), BrokenRule> {
     match symptoms {
         [] | [_] => Ok(()),
         [one, other] if one != other => Ok(()),
@@ -211,7 +211,7 @@ fn symptoms(key: &str, symptoms: &[Symptom]) -> Result<(), Broken> {
     }
 }
 
-fn seen(key: &str, seen: &Seen) -> Result<(), Broken> {
+fn seen(key: &str, seen: &RecipeMeasurement) -> Result<(), BrokenRule> {
     symptoms(&format!("{key}.symptoms"), &seen.symptoms)?;
     most(&format!("{key}.hardware_events"), seen.hardware_events.len(), MAX_LIST)?;
     for event in &seen.hardware_events {
@@ -223,7 +223,7 @@ fn seen(key: &str, seen: &Seen) -> Result<(), Broken> {
     sample(&format!("{key}.mean"), &seen.mean)
 }
 
-fn sample(key: &str, sample: &Sample) -> Result<(), Broken> {
+fn sample(key: &str, sample: &Sample) -> Result<(), BrokenRule> {
     let number = |name: &str, value: f64| {
         let is_right = value.is_finite() && value >= 0.0;
         if is_right { Ok(()) } else { broken(&format!("{key}.{name}"), format!("{value} is not a rate")) }
@@ -251,7 +251,7 @@ fn sample(key: &str, sample: &Sample) -> Result<(), Broken> {
     Ok(())
 }
 
-fn environment(environment: &Environment) -> Result<(), Broken> {
+fn environment(environment: &Environment) -> Result<(), BrokenRule> {
     name("environment.subsystem", &environment.subsystem)?;
     if environment.subsystem.starts_with("sim:") != environment.model.is_some() {
         return broken("environment.model", "a simulated subsystem (sim:NAME) has a model, a real pair has none");
@@ -274,7 +274,7 @@ fn environment(environment: &Environment) -> Result<(), Broken> {
     Ok(())
 }
 
-fn background(background: &Background) -> Result<(), Broken> {
+fn background(background: &Background) -> Result<(), BrokenRule> {
     let Background { source, premise, cause, fix, note } = background;
     plain("background.source", source, MAX_TEXT)?;
     for (key, text) in [("premise", premise), ("cause", cause), ("fix", fix), ("note", note)] {

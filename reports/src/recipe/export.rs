@@ -1,28 +1,32 @@
 //! From a finding, stored or of the paper, to its recipe and the files of that. Nothing is measured.
 
 use kelpie_monitor::{Assessment, Bounds, Measurement, Symptom, Verdict};
-use kelpie_spaces::known::{Anomaly, Sign};
+use kelpie_spaces::known::{PaperAnomaly, Sign};
 use kelpie_spaces::perftest::{self, Inexpressible, Lines};
 use kelpie_store::FindingRecord;
 
 use super::check::{parse, told_plainly};
 use super::error::RecipeError;
-use super::format::{Background, Environment, Expected, Neighbour, PERFTEST, README, RECIPE, Recipe, Seen};
+use super::format::{
+    Background, Environment, ExpectedVerdict, HealthyNeighbour, PERFTEST, README, RECIPE, Recipe, RecipeMeasurement,
+};
 use super::readme::{perftest_text, readme};
 use super::scrub::scrub;
-use crate::stored_campaign::{Point, StoredCampaign};
+use crate::stored_campaign::{ExperimentSummary, StoredCampaign};
 
 /// The recipe of a campaign's finding, without its environment; `None` if no measurement of its workload shows it.
 pub fn of_finding(stored: &StoredCampaign, finding: &FindingRecord) -> Option<Recipe> {
     let anomalous = seen_at(stored, stored.proof(finding)?)?;
     let definition = &stored.campaign.definition;
-    let expected = Expected {
+    let expected = ExpectedVerdict {
         verdict: Verdict::Anomalous,
         symptoms: ordered(finding.symptom, &anomalous.symptoms),
         bounds: definition.bounds,
         confidence: finding.confidence,
     };
-    let neighbour = |point: &Point| Some(Neighbour { workload: point.workload.clone(), seen: seen_at(stored, point)? });
+    let neighbour = |point: &ExperimentSummary| {
+        Some(HealthyNeighbour { workload: point.workload.clone(), seen: seen_at(stored, point)? })
+    };
     Some(Recipe {
         kelpie: Recipe::FORMAT.to_owned(),
         kelpie_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -42,15 +46,15 @@ pub fn of_finding(stored: &StoredCampaign, finding: &FindingRecord) -> Option<Re
 #[derive(Debug)]
 pub struct MeasuredAnomaly {
     /// The anomaly.
-    pub anomaly: Anomaly,
+    pub anomaly: PaperAnomaly,
     /// What the subsystem does at best.
     pub bounds: Bounds,
     /// Its whole model as YAML.
     pub model: String,
     /// What the anomaly's workload shows.
-    pub anomalous: Seen,
+    pub anomalous: RecipeMeasurement,
     /// A healthy workload outside the anomaly's conditions.
-    pub healthy: Option<Neighbour>,
+    pub healthy: Option<HealthyNeighbour>,
 }
 
 /// The recipe of an anomaly of the paper; `None` if what was measured does not show its symptom.
@@ -73,7 +77,7 @@ pub fn of_anomaly(measured: MeasuredAnomaly) -> Option<Recipe> {
         seed: None,
         workload: anomaly.trigger.workload(),
         mfs: anomaly.conditions,
-        expected: Expected { verdict: Verdict::Anomalous, symptoms, bounds, confidence },
+        expected: ExpectedVerdict { verdict: Verdict::Anomalous, symptoms, bounds, confidence },
         anomalous,
         healthy,
         environment: Environment { subsystem: format!("sim:{}", anomaly.subsystem), model: Some(model), hosts: None },
@@ -94,7 +98,7 @@ pub fn of_anomaly(measured: MeasuredAnomaly) -> Option<Recipe> {
 /// Why perftest cannot send the finding's own workload, if it can send none of them.
 pub fn perftest_of(stored: &StoredCampaign, finding: &FindingRecord) -> Result<Lines, Inexpressible> {
     perftest::lines(&finding.workload).or_else(|reason| {
-        let shows = |point: &&Point| point.symptoms.contains(&finding.symptom);
+        let shows = |point: &&ExperimentSummary| point.symptoms.contains(&finding.symptom);
         let other = stored.fulfilling(&finding.mfs.conditions).filter(shows).find_map(|point| {
             let mut lines = perftest::lines(&point.workload).ok()?;
             lines.differences.insert(
@@ -112,7 +116,7 @@ pub fn perftest_of(stored: &StoredCampaign, finding: &FindingRecord) -> Result<L
     })
 }
 
-impl Seen {
+impl RecipeMeasurement {
     /// What a measurement showed; `None` if it has no samples.
     pub fn new(measurement: &Measurement, assessment: &Assessment) -> Option<Self> {
         Some(Self {
@@ -124,10 +128,10 @@ impl Seen {
     }
 }
 
-fn seen_at(stored: &StoredCampaign, point: &Point) -> Option<Seen> {
+fn seen_at(stored: &StoredCampaign, point: &ExperimentSummary) -> Option<RecipeMeasurement> {
     let detail = stored.detail(point)?;
     let (symptoms, hardware_events) = (point.symptoms.clone(), detail.events.clone());
-    Some(Seen { symptoms, mean: detail.mean.clone()?, hardware_events, capacity: detail.capacity })
+    Some(RecipeMeasurement { symptoms, mean: detail.mean.clone()?, hardware_events, capacity: detail.capacity })
 }
 
 /// The finding's own symptom first, then whatever else was seen.

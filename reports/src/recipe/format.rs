@@ -35,12 +35,12 @@ pub struct Recipe {
     /// The minimal feature set: the conditions within which it shows.
     pub mfs: Region,
     /// What is to be seen.
-    pub expected: Expected,
+    pub expected: ExpectedVerdict,
     /// What was seen.
-    pub anomalous: Seen,
+    pub anomalous: RecipeMeasurement,
     /// A workload nearby that is healthy; absent if none was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub healthy: Option<Neighbour>,
+    pub healthy: Option<HealthyNeighbour>,
     /// Where it was seen.
     pub environment: Environment,
     /// What is known of the anomaly beside its measurements.
@@ -56,7 +56,7 @@ impl Recipe {
 /// The verdict that a replay should come to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Expected {
+pub struct ExpectedVerdict {
     /// Always anomalous.
     pub verdict: Verdict,
     /// What was seen, the finding's own symptom first.
@@ -70,7 +70,7 @@ pub struct Expected {
 /// One measurement: the mean of its samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Seen {
+pub struct RecipeMeasurement {
     /// Symptoms; none if it was healthy.
     pub symptoms: Vec<Symptom>,
     /// Rates, pause and counters.
@@ -86,11 +86,11 @@ pub struct Seen {
 /// A healthy workload near the anomalous one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Neighbour {
+pub struct HealthyNeighbour {
     /// What was run.
     pub workload: Workload,
     /// What was seen.
-    pub seen: Seen,
+    pub seen: RecipeMeasurement,
 }
 
 /// Where a finding was made, as far as it is known.

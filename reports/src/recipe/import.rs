@@ -3,12 +3,12 @@
 use kelpie_monitor::{Assessment, Measurement, Symptom};
 use kelpie_spaces::{Space, Workload};
 use kelpie_store::{
-    CampaignDefinition, CampaignId, CampaignState, Experiment, ExperimentClock, FindingRecord, Outcome, Purpose, Store,
-    StoreError, unix_ms,
+    CampaignDefinition, CampaignId, CampaignState, Experiment, ExperimentClock, ExperimentOutcome, FindingRecord,
+    Store, StoreError, StoredPurpose, unix_ms,
 };
 use serde_json::json;
 
-use super::format::{Recipe, Seen};
+use super::format::{Recipe, RecipeMeasurement};
 
 /// In the place of an algorithm: the campaign of an imported finding.
 pub const IMPORT: &str = "import";
@@ -80,12 +80,12 @@ fn finding(recipe: &Recipe) -> FindingRecord {
 
 /// The measurements that came with the recipe: the anomalous one, then the healthy one.
 fn experiments(recipe: &Recipe) -> Vec<Experiment> {
-    let experiment = |number, workload: &Workload, seen: &Seen| Experiment {
+    let experiment = |number, workload: &Workload, seen: &RecipeMeasurement| Experiment {
         number,
-        purpose: Purpose::Import,
+        purpose: StoredPurpose::Import,
         skipped_before: 0,
         workload: workload.clone(),
-        outcome: Outcome::Measured {
+        outcome: ExperimentOutcome::Measured {
             measurement: Measurement {
                 samples: vec![seen.mean.clone()],
                 hardware_events: seen.hardware_events.clone(),

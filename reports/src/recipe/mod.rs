@@ -16,7 +16,10 @@ pub use archive::{read, unpack};
 pub use check::{parse, shown};
 pub use error::RecipeError;
 pub use export::{MeasuredAnomaly, entries, of_anomaly, of_finding, perftest_of, without_names};
-pub use format::{Background, ENTRIES, Environment, Expected, Neighbour, PERFTEST, README, RECIPE, Recipe, Seen};
+pub use format::{
+    Background, ENTRIES, Environment, ExpectedVerdict, HealthyNeighbour, PERFTEST, README, RECIPE, Recipe,
+    RecipeMeasurement,
+};
 pub use import::{IMPORT, import};
 pub use readme::{perftest_text, readme};
 pub use replay::Replayed;

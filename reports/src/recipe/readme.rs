@@ -12,7 +12,7 @@ use kelpie_spaces::{Feature, Host, Workload};
 use crate::markdown::{code, readable};
 use crate::wording::si;
 
-use super::format::{Background, Recipe, Seen};
+use super::format::{Background, Recipe, RecipeMeasurement};
 
 /// The text of `README.md`.
 pub fn readme(recipe: &Recipe, perftest: &Result<Lines, Inexpressible>) -> String {
@@ -186,7 +186,7 @@ fn measured(text: &mut String, recipe: &Recipe) {
 }
 
 /// Rates and pause of both measurements, and each counter that moved.
-fn rows(anomalous: &Seen, healthy: Option<&Seen>) -> Vec<(String, String, String)> {
+fn rows(anomalous: &RecipeMeasurement, healthy: Option<&RecipeMeasurement>) -> Vec<(String, String, String)> {
     let mut rows = Vec::new();
     let mut row = |name: String, value: &dyn Fn(&Sample) -> Option<String>| {
         let [one, other] = [Some(anomalous), healthy]

@@ -16,7 +16,7 @@ use super::*;
 fn recipe() -> Recipe {
     let anomaly = known::anomaly(1).expect("the first of 18");
     let mean = Sample { seconds: 1e-3, directions: Vec::new(), pause: None, counters: PerHost::default() };
-    let seen = |symptoms: &[Symptom]| Seen {
+    let seen = |symptoms: &[Symptom]| RecipeMeasurement {
         symptoms: symptoms.to_vec(),
         mean: mean.clone(),
         hardware_events: Vec::new(),
@@ -32,14 +32,14 @@ fn recipe() -> Recipe {
         seed: Some(7),
         workload,
         mfs: anomaly.conditions,
-        expected: Expected {
+        expected: ExpectedVerdict {
             verdict: Verdict::Anomalous,
             symptoms: vec![Symptom::Pause],
             bounds: Bounds::new(2e11, 1e8),
             confidence: 0.9,
         },
         anomalous: seen(&[Symptom::Pause]),
-        healthy: Some(Neighbour { workload: healthy, seen: seen(&[]) }),
+        healthy: Some(HealthyNeighbour { workload: healthy, seen: seen(&[]) }),
         environment: Environment { subsystem: "pair".to_owned(), ..Environment::default() },
         background: None,
     }

@@ -4,7 +4,7 @@ use kelpie_monitor::Severity;
 use kelpie_store::Campaign;
 use maud::{Markup, html};
 
-use super::file::File;
+use super::file::SiteFile;
 use super::index::weight;
 use super::page::{page, wide};
 use crate::identity::Difference;
@@ -29,7 +29,7 @@ pub struct ComparedRow {
 
 /// Two campaigns, the older first.
 #[derive(Debug)]
-pub struct Comparison<'a> {
+pub struct CampaignComparison<'a> {
     /// The campaigns.
     pub campaigns: [&'a Campaign; 2],
     /// In what their subsystems differ.
@@ -40,9 +40,9 @@ pub struct Comparison<'a> {
     pub rows: Vec<ComparedRow>,
 }
 
-impl Comparison<'_> {
+impl CampaignComparison<'_> {
     /// The page as a site of its own.
-    pub fn file(&self) -> File {
+    pub fn file(&self) -> SiteFile {
         let [older, newer] = self.campaigns;
         let content = html! {
             p { (self.counts) "." }
@@ -54,7 +54,7 @@ impl Comparison<'_> {
             section aria-labelledby="campaigns" { h2 #campaigns { "Campaigns" } (self.campaigns()) }
         };
         let title = format!("Campaigns {} and {} compared", older.id, newer.id);
-        File::of("index.html", page(&title, &html! { p.soft { "Kelpie comparison" } }, &content))
+        SiteFile::of("index.html", page(&title, &html! { p.soft { "Kelpie comparison" } }, &content))
     }
 
     fn campaigns(&self) -> Markup {
@@ -148,7 +148,7 @@ mod tests {
             severity: None,
             conditions: HOSTILE.to_owned(),
         };
-        let comparison = Comparison {
+        let comparison = CampaignComparison {
             campaigns: [&stored.campaign; 2],
             differences: &differences,
             counts: "1 new".to_owned(),

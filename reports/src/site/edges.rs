@@ -9,7 +9,7 @@ use kelpie_store::Ended;
 use kelpie_store::FindingRecord;
 
 use super::plot::{Edge, Plot, Scale, Titled};
-use crate::stored_campaign::{Point, StoredCampaign};
+use crate::stored_campaign::{ExperimentSummary, StoredCampaign};
 use crate::wording;
 
 /// Conditions of one finding that are plotted. Source: our choice, because regions rarely have more with an order.
@@ -32,14 +32,14 @@ fn edge(stored: &StoredCampaign, record: &FindingRecord, condition: &Condition) 
     let bisected = bisected(record, condition);
     let alike = stored.fulfilling(record.mfs.conditions.iter().filter(|other| *other != condition));
     // Workloads that differ in more say what other features do.
-    let is_on_the_way = |point: &&Point| {
+    let is_on_the_way = |point: &&ExperimentSummary| {
         bisected
             .as_ref()
             .is_none_or(|moved| record.workload.differing(&point.workload).iter().all(|one| moved.contains(one)))
     };
     let alike = alike.filter(is_on_the_way);
     let is_bisected = bisected.is_some();
-    let placed = |point: &Point| {
+    let placed = |point: &ExperimentSummary| {
         let value = point.workload.feature(condition.feature).number()?;
         Some((value, symptom_ratio(point, record.symptom)?, point.ended == Ended::Judged(Verdict::Anomalous)))
     };
@@ -131,7 +131,7 @@ fn beyond(points: &[(u64, f64, bool)], inside: impl Fn(&u64) -> bool) -> String 
 }
 
 /// What the symptom goes by.
-fn symptom_ratio(point: &Point, symptom: Symptom) -> Option<f64> {
+fn symptom_ratio(point: &ExperimentSummary, symptom: Symptom) -> Option<f64> {
     match symptom {
         Symptom::LowThroughput => point.utilisation,
         Symptom::HostFailure => None,

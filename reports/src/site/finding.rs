@@ -13,16 +13,16 @@ use maud::{Markup, html};
 use super::edges::edges;
 use super::error::SiteError;
 use super::page::{campaign_title, figure, named, page, wide};
-use super::plot::{Bars, Group, Plot, Scale, Titled};
-use crate::again::Repeats;
+use super::plot::{BarGroup, Bars, Plot, Scale, Titled};
 use crate::brief;
 use crate::explained::{Explained, Weighed};
-use crate::stored_campaign::{Point, StoredCampaign};
+use crate::repeats::Repeats;
+use crate::stored_campaign::{ExperimentSummary, StoredCampaign};
 use crate::wording;
 
 /// A finding with what its page shows.
 #[derive(Debug)]
-pub(super) struct Shown<'d> {
+pub(super) struct FindingPage<'d> {
     stored: &'d StoredCampaign,
     record: &'d FindingRecord,
     explained: &'d Explained<'d>,
@@ -31,15 +31,15 @@ pub(super) struct Shown<'d> {
     /// `None` if it was stored by a version of Kelpie that kept something else.
     evidence: Option<FindingEvidence>,
     /// What shows it: of its own workload if that was measured, else the experiment that found it.
-    witness: Option<&'d Point>,
-    neighbour: Option<&'d Point>,
+    witness: Option<&'d ExperimentSummary>,
+    neighbour: Option<&'d ExperimentSummary>,
     plots: Vec<Titled>,
     edges: Vec<Titled>,
     /// Whether a recipe lies beside the page.
     has_recipe: bool,
 }
 
-impl<'d> Shown<'d> {
+impl<'d> FindingPage<'d> {
     pub(super) fn new(
         stored: &'d StoredCampaign,
         found: Weighed<'d>,
@@ -415,7 +415,7 @@ impl<'d> Shown<'d> {
     }
 
     /// The mean of an experiment's samples.
-    fn mean(&self, point: Option<&Point>) -> Option<&'d Sample> {
+    fn mean(&self, point: Option<&ExperimentSummary>) -> Option<&'d Sample> {
         self.stored.detail(point?)?.mean.as_ref()
     }
 
@@ -426,7 +426,7 @@ impl<'d> Shown<'d> {
 
     fn throughput(&self) -> Option<Titled> {
         let (healthy, anomalous) = self.means()?;
-        let bounds = |point: Option<&Point>| {
+        let bounds = |point: Option<&ExperimentSummary>| {
             let capacity = point.and_then(|point| self.stored.detail(point)?.capacity);
             self.stored.campaign.definition.bounds.at(capacity)
         };
@@ -437,14 +437,14 @@ impl<'d> Shown<'d> {
             }
         }
         ways.sort_by_key(|(from, to)| (from.index(), to.index()));
-        let nearest = |mean: &Sample, point: Option<&Point>, (from, to): (Host, Host)| {
+        let nearest = |mean: &Sample, point: Option<&ExperimentSummary>, (from, to): (Host, Host)| {
             attained(&point?.workload, &bounds(point), Direction { from, to }, mean).filter(|one| one.share.is_finite())
         };
         let group = |way: (Host, Host)| {
             let ill = nearest(anomalous, self.witness, way)?;
             let well = healthy.and_then(|mean| nearest(mean, self.neighbour, way));
             let name = format!("{} to {}: {}", way.0, way.1, ill.limit);
-            Some(Group { name, healthy: well.map(|one| one.share), anomalous: Some(ill.share) })
+            Some(BarGroup { name, healthy: well.map(|one| one.share), anomalous: Some(ill.share) })
         };
         let bars = Bars {
             y_label: "share of the nearest bound".to_owned(),
@@ -466,8 +466,8 @@ impl<'d> Shown<'d> {
         let groups = Host::BOTH.iter().flat_map(|host| {
             let (well, ill) = (healthy.and_then(|mean| ratios(mean, *host)), ratios(anomalous, *host));
             [
-                Group { name: format!("sent by {host}"), healthy: well.map(|r| r.tx), anomalous: ill.map(|r| r.tx) },
-                Group {
+                BarGroup { name: format!("sent by {host}"), healthy: well.map(|r| r.tx), anomalous: ill.map(|r| r.tx) },
+                BarGroup {
                     name: format!("received by {host}"),
                     healthy: well.map(|r| r.rx),
                     anomalous: ill.map(|r| r.rx),

@@ -1,6 +1,6 @@
 //! The hosts of a campaign in its report: the checks from before it began. Simulated hosts show nothing.
 
-use kelpie_monitor::{Check, State};
+use kelpie_monitor::{Check, CheckState};
 use maud::{Markup, html};
 
 use super::page::wide;
@@ -30,8 +30,8 @@ pub(super) fn section(checks: &[Check]) -> Markup {
         section aria-labelledby="hosts" {
             h2 #hosts { "Hosts" }
             p {
-                (checks.len()) " checks of the hosts: " (count(State::Fail)) " failed, "
-                (count(State::Warn)) " warned, " (count(State::Unknown)) " could not be made."
+                (checks.len()) " checks of the hosts: " (count(CheckState::Fail)) " failed, "
+                (count(CheckState::Warn)) " warned, " (count(CheckState::Unknown)) " could not be made."
             }
             (wide("hosts-caption", &table))
         }
@@ -40,11 +40,11 @@ pub(super) fn section(checks: &[Check]) -> Markup {
 
 fn row(check: &Check) -> Markup {
     let (class, word) = match check.state {
-        State::Pass => ("badge calm", "pass"),
-        State::Warn => ("badge", "warn"),
-        State::Fail => ("badge alarm", "fail"),
-        State::Unknown => ("badge", "unknown"),
-        State::NotApplicable => ("badge", "not applicable"),
+        CheckState::Pass => ("badge calm", "pass"),
+        CheckState::Warn => ("badge", "warn"),
+        CheckState::Fail => ("badge alarm", "fail"),
+        CheckState::Unknown => ("badge", "unknown"),
+        CheckState::NotApplicable => ("badge", "not applicable"),
     };
     html! {
         tr {

@@ -11,11 +11,11 @@ use super::hosts;
 use super::matrix;
 use super::page::{self, campaign_title, figure, named, wide};
 use super::plot::Titled;
-use crate::again::Control;
 use crate::brief;
 use crate::coverage::{Coverage, FeatureCoverage};
-use crate::explained::{Explained, Group, Weighed};
+use crate::explained::{AnomalyGroup, Explained, Weighed};
 use crate::identity;
+use crate::repeats::ControlReport;
 use crate::stored_campaign::StoredCampaign;
 use crate::times;
 use crate::wording;
@@ -77,7 +77,7 @@ fn summary(stored: &StoredCampaign, explained: &Explained<'_>, coverage: &Covera
     html! {
         dl.facts {
             @if let Some(name) = &stored.label.name { dt { "Name" } dd { (name) } }
-            @if let Some(control) = Control::of(&stored.again) { dt { "Control" } dd { (control) } }
+            @if let Some(control) = ControlReport::of(&stored.again) { dt { "Control" } dd { (control) } }
             @if let Some(note) = &stored.label.note { dt { "Note" } dd { (note) } }
             dt { "Subsystem" }
             dd {
@@ -205,7 +205,7 @@ fn unexplained(explained: &Explained<'_>, id: CampaignId) -> Markup {
 }
 
 /// What a group of them has in common.
-fn near(group: &Group<'_>, id: CampaignId) -> String {
+fn near(group: &AnomalyGroup<'_>, id: CampaignId) -> String {
     let Some((finding, missed)) = &group.nearest else { return "are near no finding".to_owned() };
     let missed: Vec<&str> = missed.iter().map(|feature| feature.name()).collect();
     format!("would be {id}.{finding} but for {}", missed.join(" and "))

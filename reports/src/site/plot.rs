@@ -17,7 +17,7 @@ use plotters::style::register_font;
 use super::error::SiteError;
 use style::{FAMILY, Spot, detail};
 
-pub(super) use bars::{Bars, Group};
+pub(super) use bars::{BarGroup, Bars};
 pub use curves::{Curve, Curves, Dot};
 pub(super) use edge::Edge;
 pub(super) use growth::Growth;
@@ -153,7 +153,7 @@ mod tests {
     fn whatever_a_database_holds_is_no_endless_axis() {
         let wild = [f64::MAX, f64::INFINITY, f64::NAN, -1.0, 5e-324, 0.5];
         let values: Vec<(u64, f64)> = (1..).zip(wild).collect();
-        let groups = wild.map(|share| Group { name: String::new(), healthy: Some(share), anomalous: None });
+        let groups = wild.map(|share| BarGroup { name: String::new(), healthy: Some(share), anomalous: None });
         let limit = (0.8, String::new());
         let points = wild.map(|share| (1, share, true));
         for plot in [

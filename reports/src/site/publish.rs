@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::error::SiteError;
-use super::file::File;
+use super::file::SiteFile;
 use crate::folder::Beside;
 
 /// Says whether a site may be put at `out`; with `replace`, also if one is already.
@@ -45,7 +45,7 @@ pub fn check_target(out: &Path, replace: bool) -> Result<(), SiteError> {
 pub fn publish(
     out: &Path,
     replace: bool,
-    make: impl FnOnce(&mut dyn FnMut(File) -> Result<(), SiteError>) -> Result<(), SiteError>,
+    make: impl FnOnce(&mut dyn FnMut(SiteFile) -> Result<(), SiteError>) -> Result<(), SiteError>,
 ) -> Result<(), SiteError> {
     check_target(out, replace)?;
     let exists = out.exists();
@@ -142,12 +142,12 @@ fn is_plot(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn publish(files: &[File], out: &Path, replace: bool) -> Result<(), SiteError> {
+    fn publish(files: &[SiteFile], out: &Path, replace: bool) -> Result<(), SiteError> {
         super::publish(out, replace, |write| files.iter().cloned().try_for_each(write))
     }
 
-    fn files(text: &str) -> Vec<File> {
-        let file = |name: &str| File { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
+    fn files(text: &str) -> Vec<SiteFile> {
+        let file = |name: &str| SiteFile { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
         vec![file("index.html"), file("plots/a.png")]
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("site");
         let mut broken = files("two");
-        broken.push(File { name: "index.html/below-a-file".to_owned(), bytes: Vec::new() });
+        broken.push(SiteFile { name: "index.html/below-a-file".to_owned(), bytes: Vec::new() });
         assert!(publish(&broken, &out, false).is_err());
         assert!(left_in(folder.path()).is_empty(), "neither a half site nor a temporary one");
         publish(&files("one"), &out, false).unwrap();

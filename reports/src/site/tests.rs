@@ -1,13 +1,13 @@
 //! Tests of whole sites: hostile text, and campaigns in which something is missing.
 
-use kelpie_monitor::{Check, CheckKind, State, Symptom};
+use kelpie_monitor::{Check, CheckKind, CheckState, Symptom};
 use kelpie_store::{CampaignClock, ExperimentClock, Store};
 
 use super::*;
-use crate::course::Courses;
 use crate::identity::Difference;
 use crate::recipe::of_finding;
-use crate::stored_campaign::Point;
+use crate::signal_history::SignalHistories;
+use crate::stored_campaign::ExperimentSummary;
 use crate::testing::{
     HOSTILE, definition, finding, inconclusive, measured, one_finding, sample, stored_campaign, unsupported, workload,
 };
@@ -17,7 +17,7 @@ fn recipes() -> BTreeMap<u64, Vec<u8>> {
     BTreeMap::from([(1, b"a recipe".to_vec())])
 }
 
-fn render(stored: &StoredCampaign, recipes: BTreeMap<u64, Vec<u8>>, gate: &Gate) -> Result<Vec<File>, SiteError> {
+fn render(stored: &StoredCampaign, recipes: BTreeMap<u64, Vec<u8>>, gate: &Gate) -> Result<Vec<SiteFile>, SiteError> {
     let mut files = Vec::new();
     super::render(stored, recipes, gate, &mut |file| {
         files.push(file);
@@ -26,7 +26,7 @@ fn render(stored: &StoredCampaign, recipes: BTreeMap<u64, Vec<u8>>, gate: &Gate)
     Ok(files)
 }
 
-fn text(files: &[File], name: &str) -> String {
+fn text(files: &[SiteFile], name: &str) -> String {
     let file = files.iter().find(|file| file.name == name).unwrap_or_else(|| panic!("no {name}"));
     String::from_utf8(file.bytes.clone()).unwrap()
 }
@@ -123,7 +123,7 @@ fn hostile_text_is_shown_as_text() {
         HOSTILE.clone_into(name);
     }
     let evidence = stored.findings[0].evidence.clone();
-    let purpose = kelpie_store::Purpose::from(HOSTILE.to_owned());
+    let purpose = kelpie_store::StoredPurpose::from(HOSTILE.to_owned());
     stored.courses.take(2, &purpose, BTreeMap::from([(HOSTILE.to_owned(), 1.0)]));
     stored.points[1].purpose = purpose;
     let detail = stored.details.get_mut(&2).unwrap();
@@ -136,7 +136,7 @@ fn hostile_text_is_shown_as_text() {
     stored.findings[0].evidence = evidence;
     stored.label.note = Some("\u{1b}[2J\u{7}\u{9b}31m\u{202e}".to_owned());
     let files = render(&stored, recipes(), &Gate::default()).unwrap();
-    let is_text = |file: &&File| [".html", ".md", ".xml", ".yaml"].iter().any(|end| file.name.ends_with(end));
+    let is_text = |file: &&SiteFile| [".html", ".md", ".xml", ".yaml"].iter().any(|end| file.name.ends_with(end));
     for file in files.iter().filter(is_text) {
         let steers = |c: &char| kelpie_text::steers(*c) && !matches!(c, '\n' | '\t');
         assert_eq!(text(&files, &file.name).chars().find(steers), None, "{}", file.name);
@@ -164,7 +164,7 @@ fn a_campaign_may_be_empty_or_say_nothing() {
 fn bounds_of_nothing_are_no_endless_axis() {
     let mut stored = one_finding();
     stored.campaign.definition.bounds = kelpie_monitor::Bounds::new(0.0, 0.0);
-    stored.courses = Courses::default();
+    stored.courses = SignalHistories::default();
     for point in &mut stored.points {
         point.utilisation = None;
     }
@@ -228,7 +228,7 @@ fn a_page_and_its_recipe_name_the_same_neighbour() {
     let record = &stored.findings[0];
     let inside = stored.point(3).unwrap();
     let nearest = stored.healthy_neighbour(record).unwrap();
-    let differing = |point: &Point| record.workload.differing(&point.workload).len();
+    let differing = |point: &ExperimentSummary| record.workload.differing(&point.workload).len();
     assert!(differing(inside) < differing(nearest), "without the region the other one would be the neighbour");
     assert_eq!(nearest.number, 4, "of equals the first");
 
@@ -243,10 +243,10 @@ fn checks_of_the_hosts_are_shown_where_there_are_any() {
     let mut stored = one_finding();
     assert!(!text(&render(&stored, recipes(), &Gate::default()).unwrap(), "index.html").contains("Hosts"));
     stored.checks = vec![
-        Check::new(CheckKind::Mtu, State::Pass, "9000 on the interface")
+        Check::new(CheckKind::Mtu, CheckState::Pass, "9000 on the interface")
             .about("host a, mlx5_0 port 1")
             .seen("/sys/mtu", "9000"),
-        Check::new(CheckKind::Pfc, State::Warn, HOSTILE).about("host b").seen(HOSTILE, HOSTILE),
+        Check::new(CheckKind::Pfc, CheckState::Warn, HOSTILE).about("host b").seen(HOSTILE, HOSTILE),
     ];
     stored.checks[1].fix = Some(HOSTILE.to_owned());
     let index = text(&render(&stored, recipes(), &Gate::default()).unwrap(), "index.html");

@@ -7,8 +7,8 @@ use kelpie_search::UTILISATION;
 use kelpie_store::{Ended, FindingRecord};
 
 use super::plot::{Growth, Plot, Series, Titled};
-use crate::course::{Course, Ends};
-use crate::stored_campaign::{Point, StoredCampaign};
+use crate::signal_history::{Extremes, SignalHistory};
+use crate::stored_campaign::{ExperimentSummary, StoredCampaign};
 
 /// Diagnostic counters that are plotted. Source: our choice, because more of them fill a screen and say little.
 const COUNTERS: usize = 4;
@@ -50,8 +50,8 @@ pub(super) fn timeline(stored: &StoredCampaign) -> Vec<Titled> {
 }
 
 /// A signal as shares of `whole`, with the findings where they were first seen.
-fn series(stored: &StoredCampaign, course: &Course, whole: f64, y_label: &str) -> Series {
-    let shares = |ends: &Ends| ends.values().into_iter().map(|(number, value)| (number, value / whole)).collect();
+fn series(stored: &StoredCampaign, course: &SignalHistory, whole: f64, y_label: &str) -> Series {
+    let shares = |ends: &Extremes| ends.values().into_iter().map(|(number, value)| (number, value / whole)).collect();
     let mark = |finding: &FindingRecord| {
         Some((finding.number, finding.found_at, course.at_findings.get(&finding.found_at)? / whole))
     };
@@ -67,7 +67,7 @@ fn series(stored: &StoredCampaign, course: &Course, whole: f64, y_label: &str) -
 
 /// How many anomalous experiments and findings there were after each experiment; `None` if there were none.
 fn growth(stored: &StoredCampaign) -> Option<Titled> {
-    let is_anomalous = |point: &&Point| point.ended == Ended::Judged(Verdict::Anomalous);
+    let is_anomalous = |point: &&ExperimentSummary| point.ended == Ended::Judged(Verdict::Anomalous);
     let anomalies: Vec<u64> = stored.points.iter().filter(is_anomalous).map(|point| point.number).collect();
     let mut found: Vec<u64> = stored.findings.iter().map(|finding| finding.found_at).collect();
     found.sort_unstable();
@@ -91,13 +91,13 @@ fn growth(stored: &StoredCampaign) -> Option<Titled> {
 ///
 /// A counter stands out by what it was where the finding was first seen, less its mean over the campaign, both as
 /// shares of its highest value; without findings by its highest value less its mean.
-fn leading_counters(stored: &StoredCampaign) -> Vec<(&str, &Course)> {
-    let score = |(name, course): (&'_ str, &'_ Course)| {
+fn leading_counters(stored: &StoredCampaign) -> Vec<(&str, &SignalHistory)> {
+    let score = |(name, course): (&'_ str, &'_ SignalHistory)| {
         let at_findings = course.at_findings.values().copied().reduce(f64::max);
         let score = (at_findings.unwrap_or(course.highest) - course.mean()) / course.highest;
         (name != UTILISATION && course.highest > 0.0).then_some(score)
     };
-    let mut by_score: Vec<(f64, &str, &Course)> =
+    let mut by_score: Vec<(f64, &str, &SignalHistory)> =
         stored.courses.iter().filter_map(|(name, course)| Some((score((name, course))?, name, course))).collect();
     by_score.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(other.1)));
     by_score.into_iter().take(COUNTERS).map(|(_, name, course)| (name, course)).collect()

@@ -189,8 +189,8 @@ fn primary_code(error: &sqlx::Error) -> Option<i32> {
     Some(extended & 0xff)
 }
 
-/// Whether SQLite gave up waiting for another process; a snapshot that is too old (`SQLITE_BUSY_SNAPSHOT`) fails at once
-/// and has another code.
+/// Whether SQLite gave up waiting for another process; a snapshot that is too old (`SQLITE_BUSY_SNAPSHOT`) fails at
+/// once and has another code.
 pub(crate) fn has_waited(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok()) == Some(code::BUSY)
 }

@@ -18,14 +18,14 @@ extern crate self as kelpie_store;
 pub use anomaly::Anomaly;
 pub use database::Database;
 pub use error::StoreError;
-pub use purpose::Purpose;
+pub use purpose::StoredPurpose;
 pub use records::{
-    Campaign, CampaignDefinition, CampaignId, CampaignState, Ended, Experiment, ExperimentClock, FindingRecord,
-    Outcome, unix_ms,
+    Campaign, CampaignDefinition, CampaignId, CampaignState, Ended, Experiment, ExperimentClock, ExperimentOutcome,
+    FindingRecord, unix_ms,
 };
 pub use sqlite::lock::CampaignLock;
 pub use store::Store;
 pub use store::checkpoints::StoredCheckpoint;
-pub use store::follow::{self, Brief, Follower, News};
+pub use store::follow::{self, Brief, CampaignFollower, CampaignNews};
 pub use store::labels::{CampaignClock, Label};
 pub use store::measured_again::MeasuredAgain;

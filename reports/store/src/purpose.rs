@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 /// What an experiment was for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Purpose {
+pub enum StoredPurpose {
     /// The search wanted to know something.
     Search(Asked),
     /// It was measured elsewhere and came with a recipe.
@@ -18,48 +18,48 @@ pub enum Purpose {
 
 const IMPORT: &str = "import";
 
-impl Purpose {
+impl StoredPurpose {
     /// Its name in JSON and the store.
     pub fn name(&self) -> &str {
         match self {
-            Purpose::Search(asked) => asked.name(),
-            Purpose::Import => IMPORT,
-            Purpose::Other(word) => word,
+            StoredPurpose::Search(asked) => asked.name(),
+            StoredPurpose::Import => IMPORT,
+            StoredPurpose::Other(word) => word,
         }
     }
 
     /// What the search wanted to know, if it is a search that this version knows.
     pub fn asked(&self) -> Option<Asked> {
         match self {
-            Purpose::Search(asked) => Some(*asked),
-            Purpose::Import | Purpose::Other(_) => None,
+            StoredPurpose::Search(asked) => Some(*asked),
+            StoredPurpose::Import | StoredPurpose::Other(_) => None,
         }
     }
 }
 
-impl From<Asked> for Purpose {
+impl From<Asked> for StoredPurpose {
     fn from(asked: Asked) -> Self {
-        Purpose::Search(asked)
+        StoredPurpose::Search(asked)
     }
 }
 
-impl From<String> for Purpose {
+impl From<String> for StoredPurpose {
     fn from(word: String) -> Self {
         match Asked::ALL.into_iter().find(|asked| asked.name() == word) {
-            Some(asked) => Purpose::Search(asked),
-            None if word == IMPORT => Purpose::Import,
-            None => Purpose::Other(word),
+            Some(asked) => StoredPurpose::Search(asked),
+            None if word == IMPORT => StoredPurpose::Import,
+            None => StoredPurpose::Other(word),
         }
     }
 }
 
-impl fmt::Display for Purpose {
+impl fmt::Display for StoredPurpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl Serialize for Purpose {
+impl Serialize for StoredPurpose {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
@@ -72,15 +72,15 @@ mod tests {
     #[test]
     fn every_word_reads_back() {
         for (word, expected) in [
-            ("search", Purpose::Search(Asked::Search)),
-            ("rank", Purpose::Search(Asked::Rank)),
-            ("mfs", Purpose::Search(Asked::Mfs)),
-            ("validate", Purpose::Search(Asked::Validate)),
-            ("import", Purpose::Import),
-            ("dream", Purpose::Other("dream".to_owned())),
-            ("", Purpose::Other(String::new())),
+            ("search", StoredPurpose::Search(Asked::Search)),
+            ("rank", StoredPurpose::Search(Asked::Rank)),
+            ("mfs", StoredPurpose::Search(Asked::Mfs)),
+            ("validate", StoredPurpose::Search(Asked::Validate)),
+            ("import", StoredPurpose::Import),
+            ("dream", StoredPurpose::Other("dream".to_owned())),
+            ("", StoredPurpose::Other(String::new())),
         ] {
-            assert_eq!(Purpose::from(word.to_owned()), expected);
+            assert_eq!(StoredPurpose::from(word.to_owned()), expected);
             assert_eq!((expected.name(), serde_json::to_value(&expected).unwrap()), (word, word.into()));
         }
     }

@@ -9,7 +9,7 @@ use kelpie_search::{Finding, FindingEvidence, REFINED};
 use kelpie_spaces::{Feature, Region, Space, SpaceError, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::purpose::Purpose;
+use crate::purpose::StoredPurpose;
 
 /// A campaign's number in its database, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ impl Campaign {
 
 /// What came of an experiment.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum ExperimentOutcome {
     /// It ran.
     Measured {
         /// What was seen.
@@ -160,13 +160,13 @@ pub struct Experiment {
     /// 1, 2, 3, … within the campaign.
     pub number: u64,
     /// What it was for.
-    pub purpose: Purpose,
+    pub purpose: StoredPurpose,
     /// Workloads skipped since the experiment before.
     pub skipped_before: u64,
     /// What was run.
     pub workload: Workload,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: ExperimentOutcome,
 }
 
 /// How an experiment ended.

@@ -7,7 +7,7 @@ use kelpie_monitor::{
 };
 use kelpie_search::Purpose as Asked;
 use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload, workload_from_yaml};
-use kelpie_store::{CampaignDefinition, Experiment, FindingRecord, Outcome};
+use kelpie_store::{CampaignDefinition, Experiment, ExperimentOutcome, FindingRecord};
 
 /// Two MTUs, four counts of QPs, two operations.
 pub const TINY_SPACE: &str = "\
@@ -58,7 +58,7 @@ pub fn sample(share: f64, pause: Option<f64>) -> Sample {
 
 /// An experiment that was measured and judged.
 pub fn measured(number: u64, workload: Workload, sample: Sample, symptoms: Vec<Symptom>) -> Experiment {
-    let outcome = Outcome::Measured {
+    let outcome = ExperimentOutcome::Measured {
         measurement: Measurement { samples: vec![sample], ..Measurement::default() },
         assessment: Assessment::of_symptoms(symptoms),
         attempts: 1,
@@ -68,7 +68,7 @@ pub fn measured(number: u64, workload: Workload, sample: Sample, symptoms: Vec<S
 
 /// An experiment without a verdict and without samples.
 pub fn inconclusive(number: u64) -> Experiment {
-    let outcome = Outcome::Measured {
+    let outcome = ExperimentOutcome::Measured {
         measurement: Measurement { hardware_events: vec![HOSTILE.to_owned()], ..Measurement::default() },
         assessment: Assessment {
             verdict: Verdict::Inconclusive,
@@ -82,7 +82,7 @@ pub fn inconclusive(number: u64) -> Experiment {
 
 /// An experiment that the subsystem cannot express.
 pub fn unsupported(number: u64) -> Experiment {
-    let outcome = Outcome::Unsupported { reason: HOSTILE.to_owned() };
+    let outcome = ExperimentOutcome::Unsupported { reason: HOSTILE.to_owned() };
     Experiment { number, purpose: Asked::Search.into(), skipped_before: 0, workload: workload(3, 1024), outcome }
 }
 

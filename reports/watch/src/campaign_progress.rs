@@ -6,7 +6,9 @@ use kelpie_monitor::Verdict;
 use kelpie_reports::explained::Explained;
 use kelpie_search::{Purpose as Asked, UTILISATION};
 use kelpie_store::follow::RECENT;
-use kelpie_store::{Anomaly, Brief, Campaign, CampaignState, Ended, ExperimentClock, FindingRecord, News, Purpose};
+use kelpie_store::{
+    Anomaly, Brief, Campaign, CampaignNews, CampaignState, Ended, ExperimentClock, FindingRecord, StoredPurpose,
+};
 
 /// What experiments are for, with words for people. Source: `kelpie_search::Purpose`.
 pub const PURPOSES: [(Asked, &str); 7] = [
@@ -20,7 +22,7 @@ pub const PURPOSES: [(Asked, &str); 7] = [
 ];
 
 /// The row of [`PURPOSES`]; `None` of what was no question of a search, or of another version of Kelpie.
-fn index_of(purpose: &Purpose) -> Option<usize> {
+fn index_of(purpose: &StoredPurpose) -> Option<usize> {
     PURPOSES.iter().position(|(asked, _)| purpose.asked() == Some(*asked))
 }
 
@@ -58,14 +60,14 @@ pub struct CampaignProgress {
 
 /// A signal over the latest experiments.
 #[derive(Debug, PartialEq)]
-pub struct Signal {
+pub struct SignalSeries {
     /// Its name, as counters have it.
     pub name: String,
     /// One value per experiment, oldest first; `None` if it was not measured.
     pub values: Vec<Option<f64>>,
 }
 
-impl Signal {
+impl SignalSeries {
     /// The last value that was measured.
     pub fn latest(&self) -> Option<f64> {
         self.values.iter().rev().find_map(|value| *value)
@@ -90,7 +92,7 @@ impl CampaignProgress {
     }
 
     /// Takes what is new.
-    pub fn take(&mut self, news: News) {
+    pub fn take(&mut self, news: CampaignNews) {
         self.campaign.state = news.state;
         self.campaign.definition.budget = news.budget;
         self.stored = news.stored;
@@ -178,12 +180,12 @@ impl CampaignProgress {
     }
 
     /// The signals of the latest experiments: utilisation, then counters by name; and how many were 0 throughout.
-    pub fn signals(&self) -> (Vec<Signal>, usize) {
+    pub fn signals(&self) -> (Vec<SignalSeries>, usize) {
         let names: BTreeSet<&String> = self.recent.iter().flat_map(|brief| brief.signals.keys()).collect();
         let all = names.len();
-        let mut signals: Vec<Signal> = names
+        let mut signals: Vec<SignalSeries> = names
             .into_iter()
-            .map(|name| Signal {
+            .map(|name| SignalSeries {
                 name: name.clone(),
                 values: self.recent.iter().map(|brief| brief.signals.get(name).copied()).collect(),
             })

@@ -16,12 +16,12 @@ use crate::campaign_progress::CampaignProgress;
 use crate::text::ENDS;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Verdict {
+struct VerdictLabels {
     verdict: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Signal {
+struct SignalLabels {
     signal: String,
 }
 
@@ -41,9 +41,9 @@ pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
     all.register("definition", "What the campaign searches, and how", Info::new(labels.to_vec()));
     let running = u64::from(campaign.state == CampaignState::Running);
     all.register("running", "Whether a process runs it", ConstGauge::new(running));
-    let ended = Family::<Verdict, prometheus_client::metrics::counter::Counter>::default();
+    let ended = Family::<VerdictLabels, prometheus_client::metrics::counter::Counter>::default();
     for (end, word) in ENDS {
-        ended.get_or_create(&Verdict { verdict: word }).inc_by(progress.count(end));
+        ended.get_or_create(&VerdictLabels { verdict: word }).inc_by(progress.count(end));
     }
     all.register("experiments", "Experiments by how they ended", ended);
     all.register("skipped", "Workloads that a finding already explained", ConstCounter::new(campaign.skipped));
@@ -62,10 +62,10 @@ pub fn text(progress: &CampaignProgress, now_unix_ms: i64) -> String {
     if let Some(left) = progress.seconds_left(now_unix_ms) {
         all.register("left_seconds", "Time left at the present rate", ConstGauge::new(left));
     }
-    let signals = Family::<Signal, Gauge<f64, AtomicU64>>::default();
+    let signals = Family::<SignalLabels, Gauge<f64, AtomicU64>>::default();
     for signal in progress.signals().0 {
         if let Some(value) = signal.latest() {
-            signals.get_or_create(&Signal { signal: clean(&signal.name) }).set(value);
+            signals.get_or_create(&SignalLabels { signal: clean(&signal.name) }).set(value);
         }
     }
     all.register("last_signal", "Signals of the last experiment that has them", signals);

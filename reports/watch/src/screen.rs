@@ -13,7 +13,7 @@ use ratatui::widgets::{
     Block, Gauge, Paragraph, Row, Scrollbar, ScrollbarOrientation, ScrollbarState, Sparkline, Table,
 };
 
-use crate::campaign_progress::{CampaignProgress, Signal};
+use crate::campaign_progress::{CampaignProgress, SignalSeries};
 use crate::for_people::{signal_name, signal_value};
 use crate::view::View;
 use crate::{details, text};
@@ -117,23 +117,23 @@ pub fn draw(frame: &mut Frame<'_>, progress: &CampaignProgress, view: &mut View,
 
 /// What can be selected: the findings, then the anomalies that none explains, each the worst first.
 #[derive(Debug, Clone, Copy)]
-enum Entry<'a> {
+enum ListEntry<'a> {
     Found(Weighed<'a>),
     Unexplained(&'a Anomaly),
 }
 
-fn rows<'a>(explained: &Explained<'a>) -> Vec<Entry<'a>> {
-    let found = explained.findings.iter().map(|found| Entry::Found(*found));
-    found.chain(explained.unexplained.iter().map(|anomaly| Entry::Unexplained(anomaly))).collect()
+fn rows<'a>(explained: &Explained<'a>) -> Vec<ListEntry<'a>> {
+    let found = explained.findings.iter().map(|found| ListEntry::Found(*found));
+    found.chain(explained.unexplained.iter().map(|anomaly| ListEntry::Unexplained(anomaly))).collect()
 }
 
-impl Entry<'_> {
+impl ListEntry<'_> {
     fn title(&self, campaign: CampaignId) -> String {
         match self {
-            Entry::Found(found) => {
+            ListEntry::Found(found) => {
                 format!(" {campaign}.{} {} ", found.finding.number, found.finding.symptom.name())
             }
-            Entry::Unexplained(anomaly) => format!(" experiment {} {} ", anomaly.number, anomaly.symptom.name()),
+            ListEntry::Unexplained(anomaly) => format!(" experiment {} {} ", anomaly.number, anomaly.symptom.name()),
         }
     }
 
@@ -141,14 +141,14 @@ impl Entry<'_> {
     fn cells(&self, campaign: CampaignId) -> [String; 5] {
         let share = |severity: Option<Severity>| severity.map_or_else(|| "-".to_owned(), |one| percent(one.share()));
         match self {
-            Entry::Found(Weighed { finding, severity, .. }) => [
+            ListEntry::Found(Weighed { finding, severity, .. }) => [
                 format!("{campaign}.{}", finding.number),
                 finding.symptom.name().to_owned(),
                 share(*severity),
                 finding.found_at.to_string(),
                 clean(&finding.region_by_need().to_string()),
             ],
-            Entry::Unexplained(anomaly) => [
+            ListEntry::Unexplained(anomaly) => [
                 "-".to_owned(),
                 anomaly.symptom.name().to_owned(),
                 share(Some(anomaly.severity)),
@@ -219,7 +219,7 @@ fn draw_gauge(frame: &mut Frame<'_>, area: Rect, progress: &CampaignProgress, th
 fn draw_signals(
     frame: &mut Frame<'_>,
     area: Rect,
-    (signals, silent): (&[Signal], usize),
+    (signals, silent): (&[SignalSeries], usize),
     view: &mut View,
     theme: Theme,
 ) {
@@ -251,7 +251,7 @@ fn draw_signals(
 }
 
 /// Bars of the last `shown` experiments: shares of the port as they are, counters as shares of their highest.
-fn heights(signal: &Signal, shown: usize) -> Vec<Option<u64>> {
+fn heights(signal: &SignalSeries, shown: usize) -> Vec<Option<u64>> {
     let values = &signal.values[signal.values.len().saturating_sub(shown)..];
     let highest = if signal.name == kelpie_search::UTILISATION {
         1.0
@@ -269,7 +269,7 @@ fn draw_rows(
     frame: &mut Frame<'_>,
     area: Rect,
     progress: &CampaignProgress,
-    rows: &[Entry<'_>],
+    rows: &[ListEntry<'_>],
     view: &mut View,
     theme: Theme,
 ) {
@@ -301,7 +301,7 @@ fn draw_details(
     frame: &mut Frame<'_>,
     area: Rect,
     progress: &CampaignProgress,
-    rows: &[Entry<'_>],
+    rows: &[ListEntry<'_>],
     view: &mut View,
     theme: Theme,
 ) {
@@ -315,8 +315,8 @@ fn draw_details(
     };
     let inner = block.inner(area);
     let lines = match row {
-        Entry::Found(found) => details::of_finding(found, usize::from(inner.width)),
-        Entry::Unexplained(anomaly) => details::of_anomaly(anomaly, usize::from(inner.width)),
+        ListEntry::Found(found) => details::of_finding(found, usize::from(inner.width)),
+        ListEntry::Unexplained(anomaly) => details::of_anomaly(anomaly, usize::from(inner.width)),
     };
     let beyond = lines.len().saturating_sub(usize::from(inner.height));
     view.details = view.details.min(beyond);

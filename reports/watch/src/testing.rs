@@ -7,7 +7,8 @@ use kelpie_search::{Purpose as Asked, UTILISATION};
 use kelpie_spaces::{Condition, Feature, Region, Test, Workload, workload_from_yaml};
 use kelpie_store::Ended;
 use kelpie_store::{
-    Anomaly, Brief, Campaign, CampaignDefinition, CampaignId, CampaignState, ExperimentClock, FindingRecord, News,
+    Anomaly, Brief, Campaign, CampaignDefinition, CampaignId, CampaignNews, CampaignState, ExperimentClock,
+    FindingRecord,
 };
 
 use crate::campaign_progress::CampaignProgress;
@@ -80,8 +81,8 @@ pub fn brief(number: u64) -> Brief {
 }
 
 /// What is new where these were stored.
-pub fn news(experiments: Vec<Brief>, findings: Vec<FindingRecord>) -> News {
-    News {
+pub fn news(experiments: Vec<Brief>, findings: Vec<FindingRecord>) -> CampaignNews {
+    CampaignNews {
         state: CampaignState::Running,
         budget: Some(150),
         skipped_at_end: 0,

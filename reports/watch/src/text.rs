@@ -126,13 +126,13 @@ pub fn json(progress: &CampaignProgress, now_unix_ms: i64) -> anyhow::Result<Str
         "experiments_per_minute": progress.per_minute(now_unix_ms), "seconds_left": progress.seconds_left(now_unix_ms),
         "signals": signals, "findings": findings,
     });
-    let document = Document { head, unexplained: &explained.unexplained };
+    let document = WatchDocument { head, unexplained: &explained.unexplained };
     Ok(clean_json(serde_json::to_string_pretty(&document)?) + "\n")
 }
 
 /// The document; its longest part is written as it is, since as a value it would take several times as much memory.
 #[derive(Serialize)]
-struct Document<'a> {
+struct WatchDocument<'a> {
     #[serde(flatten)]
     head: Value,
     unexplained: &'a [&'a Anomaly],

@@ -23,7 +23,7 @@ pub struct View {
 
 /// What a key asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum KeyAction {
     /// Nothing beyond what has changed in the view.
     Stay,
     /// To leave.
@@ -37,14 +37,14 @@ impl View {
     }
 
     /// Does what a key asks for, with so many findings to choose from. Drawing puts right what is scrolled too far.
-    pub fn press(&mut self, key: KeyEvent, findings: usize) -> Asked {
+    pub fn press(&mut self, key: KeyEvent, findings: usize) -> KeyAction {
         let last = findings.saturating_sub(1);
         let at = self.selected(findings).unwrap_or(0);
         match key.code {
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Asked::Quit,
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return KeyAction::Quit,
             // Other keys with Ctrl or Alt mean something else than the letter.
             _ if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => {}
-            KeyCode::Char('q') | KeyCode::Esc => return Asked::Quit,
+            KeyCode::Char('q') | KeyCode::Esc => return KeyAction::Quit,
             KeyCode::Down | KeyCode::Char('j') => self.select((at + 1).min(last)),
             KeyCode::Up | KeyCode::Char('k') => self.select(at.saturating_sub(1)),
             KeyCode::Home | KeyCode::Char('g') => self.select(0),
@@ -56,7 +56,7 @@ impl View {
             KeyCode::Char('?') => self.help = !self.help,
             _ => {}
         }
-        Asked::Stay
+        KeyAction::Stay
     }
 
     fn select(&mut self, index: usize) {
@@ -71,7 +71,7 @@ impl View {
 mod tests {
     use super::*;
 
-    fn pressed(view: &mut View, code: KeyCode, findings: usize) -> Asked {
+    fn pressed(view: &mut View, code: KeyCode, findings: usize) -> KeyAction {
         view.press(KeyEvent::new(code, KeyModifiers::NONE), findings)
     }
 
@@ -93,7 +93,7 @@ mod tests {
             (KeyCode::Down, 0, None),
             (KeyCode::Char('g'), 1, Some(0)),
         ] {
-            assert_eq!(pressed(&mut view, code, findings), Asked::Stay, "{code:?}");
+            assert_eq!(pressed(&mut view, code, findings), KeyAction::Stay, "{code:?}");
             assert_eq!(view.selected(findings), expected, "{code:?} of {findings}");
         }
     }
@@ -122,12 +122,12 @@ mod tests {
     #[test]
     fn leaving_takes_the_right_key() {
         for (code, modifiers, expected) in [
-            (KeyCode::Char('q'), KeyModifiers::NONE, Asked::Quit),
-            (KeyCode::Esc, KeyModifiers::NONE, Asked::Quit),
-            (KeyCode::Char('c'), KeyModifiers::CONTROL, Asked::Quit),
-            (KeyCode::Char('c'), KeyModifiers::NONE, Asked::Stay),
-            (KeyCode::Char('q'), KeyModifiers::ALT, Asked::Stay),
-            (KeyCode::Enter, KeyModifiers::NONE, Asked::Stay),
+            (KeyCode::Char('q'), KeyModifiers::NONE, KeyAction::Quit),
+            (KeyCode::Esc, KeyModifiers::NONE, KeyAction::Quit),
+            (KeyCode::Char('c'), KeyModifiers::CONTROL, KeyAction::Quit),
+            (KeyCode::Char('c'), KeyModifiers::NONE, KeyAction::Stay),
+            (KeyCode::Char('q'), KeyModifiers::ALT, KeyAction::Stay),
+            (KeyCode::Enter, KeyModifiers::NONE, KeyAction::Stay),
         ] {
             assert_eq!(View::default().press(KeyEvent::new(code, modifiers), 1), expected, "{code:?} {modifiers:?}");
         }

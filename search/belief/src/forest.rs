@@ -63,10 +63,10 @@ fn grown_from(rows: usize) -> usize {
 }
 
 #[derive(Debug)]
-struct Tree(Vec<Node>);
+struct Tree(Vec<TreeNode>);
 
 #[derive(Debug)]
-enum Node {
+enum TreeNode {
     Leaf {
         share: f64,
     },
@@ -89,19 +89,19 @@ impl Tree {
         let mut at = 0;
         loop {
             match self.0[at] {
-                Node::Leaf { share } => return share,
-                Node::Cut { column, cut, above } => at = if value(column) < cut { at + 1 } else { above },
+                TreeNode::Leaf { share } => return share,
+                TreeNode::Cut { column, cut, above } => at = if value(column) < cut { at + 1 } else { above },
             }
         }
     }
 }
 
 /// Appends the tree of these rows. Its depth is logarithmic in the mean, because cuts are uniform between extremes.
-fn grow_from(rows: &Rows, seen: &mut [u32], nodes: &mut Vec<Node>, rng: &mut Pcg64) {
+fn grow_from(rows: &Rows, seen: &mut [u32], nodes: &mut Vec<TreeNode>, rng: &mut Pcg64) {
     let anomalous = seen.iter().filter(|row| rows.outcomes[**row as usize]).count();
     let best = if anomalous == 0 || anomalous == seen.len() { None } else { best_cut(rows, seen, anomalous, rng) };
     let Some((column, cut)) = best else {
-        nodes.push(Node::Leaf { share: anomalous as f64 / seen.len() as f64 });
+        nodes.push(TreeNode::Leaf { share: anomalous as f64 / seen.len() as f64 });
         return;
     };
     let values = &rows.columns[column];
@@ -114,10 +114,10 @@ fn grow_from(rows: &Rows, seen: &mut [u32], nodes: &mut Vec<Node>, rng: &mut Pcg
     }
     let (below, above) = seen.split_at_mut(below);
     let at = nodes.len();
-    nodes.push(Node::Cut { column, cut, above: 0 });
+    nodes.push(TreeNode::Cut { column, cut, above: 0 });
     grow_from(rows, below, nodes, rng);
     let next = nodes.len();
-    nodes[at] = Node::Cut { column, cut, above: next };
+    nodes[at] = TreeNode::Cut { column, cut, above: next };
     grow_from(rows, above, nodes, rng);
 }
 

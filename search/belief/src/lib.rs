@@ -18,7 +18,7 @@ pub use encoding::Strange;
 
 /// What came of a measured workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
+pub struct WorkloadOutcome {
     /// Whether it was anomalous.
     pub is_anomalous: bool,
     /// Whether it was aimed at an anomaly that was known. Such a workload lies near a border more often than others, so
@@ -31,24 +31,24 @@ pub struct Outcome {
 pub struct Belief<'w> {
     workloads: Vec<&'w Workload>,
     rows: Rows,
-    model: Model,
+    model: BeliefModel,
 }
 
 /// What was learnt from measurements; it keeps none of them.
 #[derive(Debug)]
-pub struct Model {
+pub struct BeliefModel {
     encoding: Encoding,
     forest: Forest,
     calibration: Calibration,
 }
 
-impl Model {
+impl BeliefModel {
     /// Learns from workloads and what came of each; `None` without any.
-    pub fn learn(outcomes: &BTreeMap<&Workload, Outcome>) -> Option<Self> {
+    pub fn learn(outcomes: &BTreeMap<&Workload, WorkloadOutcome>) -> Option<Self> {
         Some(Self::with_rows(outcomes)?.0)
     }
 
-    fn with_rows(outcomes: &BTreeMap<&Workload, Outcome>) -> Option<(Self, Rows)> {
+    fn with_rows(outcomes: &BTreeMap<&Workload, WorkloadOutcome>) -> Option<(Self, Rows)> {
         if outcomes.is_empty() {
             return None;
         }
@@ -106,7 +106,7 @@ impl Estimate {
 
 /// A measured workload beside another.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Neighbour<'w> {
+pub struct MeasuredNeighbour<'w> {
     /// What was measured.
     pub workload: &'w Workload,
     /// Whether it was anomalous.
@@ -121,14 +121,14 @@ impl<'w> Belief<'w> {
     /// A workload that was measured more than once counts once, as anomalous if it ever was, and as one that reduced
     /// only if it always did. Whatever was inconclusive says nothing and is left out by the caller. The order of the
     /// measurements changes nothing.
-    pub fn new(measured: impl IntoIterator<Item = (&'w Workload, Outcome)>) -> Option<Self> {
-        let mut outcomes: BTreeMap<&Workload, Outcome> = BTreeMap::new();
+    pub fn new(measured: impl IntoIterator<Item = (&'w Workload, WorkloadOutcome)>) -> Option<Self> {
+        let mut outcomes: BTreeMap<&Workload, WorkloadOutcome> = BTreeMap::new();
         for (workload, outcome) in measured {
             let all = outcomes.entry(workload).or_insert(outcome);
             all.is_anomalous |= outcome.is_anomalous;
             all.is_aimed &= outcome.is_aimed;
         }
-        let (model, rows) = Model::with_rows(&outcomes)?;
+        let (model, rows) = BeliefModel::with_rows(&outcomes)?;
         Some(Self { workloads: outcomes.into_keys().collect(), rows, model })
     }
 
@@ -148,15 +148,15 @@ impl<'w> Belief<'w> {
     }
 
     /// The measured workloads nearest to one, the nearest first, at most `most`.
-    pub fn nearest(&self, workload: &Workload, most: usize) -> Vec<Neighbour<'w>> {
+    pub fn nearest(&self, workload: &Workload, most: usize) -> Vec<MeasuredNeighbour<'w>> {
         let row = self.model.encoding.row(workload);
         let off = self.model.encoding.count_off(workload) as f32;
-        let neighbour = |index: usize| Neighbour {
+        let neighbour = |index: usize| MeasuredNeighbour {
             workload: self.workloads[index],
             is_anomalous: self.rows.outcomes[index],
             distance: self.distance(&row, index) + off,
         };
-        let mut all: Vec<Neighbour<'_>> = (0..self.workloads.len()).map(neighbour).collect();
+        let mut all: Vec<MeasuredNeighbour<'_>> = (0..self.workloads.len()).map(neighbour).collect();
         all.sort_by(|a, b| a.distance.total_cmp(&b.distance));
         all.truncate(most);
         all
@@ -186,8 +186,8 @@ mod tests {
         number(Feature::TotalQps) * number(Feature::RecvWqDepth) > 16_384 && number(Feature::RecvBatch) > 2
     }
 
-    fn outcome(workload: &Workload) -> Outcome {
-        Outcome { is_anomalous: is_anomalous(workload), is_aimed: false }
+    fn outcome(workload: &Workload) -> WorkloadOutcome {
+        WorkloadOutcome { is_anomalous: is_anomalous(workload), is_aimed: false }
     }
 
     fn learnt(workloads: &[Workload]) -> Belief<'_> {
@@ -217,10 +217,9 @@ mod tests {
     fn workloads_that_reduced_an_anomaly_teach_but_do_not_judge() {
         let (workloads, fresh) = (random(600, 8), random(200, 9));
         let answered = |is_aimed: &dyn Fn(usize) -> bool| {
-            let outcomes = workloads
-                .iter()
-                .enumerate()
-                .map(|(index, workload)| (workload, Outcome { is_aimed: is_aimed(index), ..outcome(workload) }));
+            let outcomes = workloads.iter().enumerate().map(|(index, workload)| {
+                (workload, WorkloadOutcome { is_aimed: is_aimed(index), ..outcome(workload) })
+            });
             let belief = Belief::new(outcomes).expect("some");
             let mut estimates = fresh.iter().map(|one| belief.of(one));
             let first = estimates.next().expect("a fresh one");
@@ -276,7 +275,7 @@ mod tests {
 
     #[test]
     fn without_measurements_there_is_no_belief() {
-        assert!(Belief::new(std::iter::empty::<(&Workload, Outcome)>()).is_none());
+        assert!(Belief::new(std::iter::empty::<(&Workload, WorkloadOutcome)>()).is_none());
         let one = random(1, 7);
         assert!(!learnt(&one).of(&one[0]).is_safe(), "one is too few");
     }

@@ -7,24 +7,24 @@ const WORD: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 /// How the features of one space become numbers between 0 and 1.
 #[derive(Debug)]
-pub(super) struct Encoding {
-    scales: Vec<(Feature, Scale)>,
+pub(super) struct FeatureEncoding {
+    scales: Vec<(Feature, FeatureScale)>,
 }
 
 #[derive(Debug)]
-enum Scale {
+enum FeatureScale {
     /// Logarithms of the least and of the largest value.
     Range(f64, f64),
     Words(Vec<FeatureValue>),
 }
 
-impl Encoding {
+impl FeatureEncoding {
     pub(super) fn new(space: &Space) -> Self {
         let scale = |feature: Feature| {
             let values = space.feature_values(feature);
             let scale = match (values.first()?.number(), values.last()?.number()) {
-                (Some(least), Some(largest)) => Scale::Range(log(least), log(largest)),
-                _ => Scale::Words(values.clone()),
+                (Some(least), Some(largest)) => FeatureScale::Range(log(least), log(largest)),
+                _ => FeatureScale::Words(values.clone()),
             };
             (values.len() > 1).then_some((feature, scale))
         };
@@ -37,10 +37,10 @@ impl Encoding {
         for (feature, scale) in &self.scales {
             let value = workload.feature(*feature);
             match scale {
-                Scale::Range(least, largest) => {
+                FeatureScale::Range(least, largest) => {
                     point.push((log(value.number().unwrap_or(0)) - least) / (largest - least));
                 }
-                Scale::Words(words) => {
+                FeatureScale::Words(words) => {
                     point.extend(words.iter().map(|word| if *word == value { WORD } else { 0.0 }));
                 }
             }
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn ends_and_words_are_one_apart() {
         let space = Space::catalog("full").expect("in the catalog");
-        let encoding = Encoding::new(&space);
+        let encoding = FeatureEncoding::new(&space);
         let plain = kelpie_spaces::known::anomaly(1).expect("18 anomalies").trigger.workload();
         let distance = |feature: Feature, values: [FeatureValue; 2]| {
             let at = |value: &FeatureValue| {

@@ -7,19 +7,19 @@ use std::rc::Rc;
 use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Space, Test, Workload};
 
+use super::experiments::{Experiments, SearchExperiment, keeps, shows};
 use super::factors::{FOLLOWERS, candidates, differing, moved};
-use super::lab::{Lab, Seen, keeps, shows};
 use super::signature::Signature;
-use crate::finding::{Cure, Transport};
+use crate::finding::{Cure, TriedTransport};
 use crate::oracle::{Oracle, Purpose};
 
 /// A workload that shows an anomaly, of which is asked what it needs.
 pub(super) struct Witness<'l, 'a, O: Oracle> {
-    pub(super) lab: &'l mut Lab<'a, O>,
+    pub(super) lab: &'l mut Experiments<'a, O>,
     pub(super) symptom: Symptom,
     pub(super) workload: Workload,
     /// What it shows.
-    pub(super) seen: Rc<Seen>,
+    pub(super) seen: Rc<SearchExperiment>,
     /// Plain traffic of its transport.
     pub(super) plain: Workload,
 }
@@ -30,7 +30,7 @@ pub(super) struct Needed {
     /// One for each factor that can be broken alone.
     pub(super) cures: Vec<Cure>,
     /// What was tried, the witness's own first.
-    pub(super) transports: Vec<Transport>,
+    pub(super) transports: Vec<TriedTransport>,
 }
 
 impl Needed {
@@ -211,10 +211,10 @@ impl<O: Oracle> Witness<'_, '_, O> {
     }
 
     /// Tries the witness with each transport and operation that keeps its conditions.
-    fn transports(&mut self, cures: &[Cure], signature: &Signature) -> Result<Vec<Transport>, O::Error> {
+    fn transports(&mut self, cures: &[Cure], signature: &Signature) -> Result<Vec<TriedTransport>, O::Error> {
         let region = Region { conditions: cures.iter().map(|cure| cure.condition.clone()).collect() };
-        let own = Transport::FEATURES.map(|feature| self.workload.feature(feature));
-        let mut tried = vec![Transport { qp_type: own[0].to_string(), opcode: own[1].to_string(), shows: true }];
+        let own = TriedTransport::FEATURES.map(|feature| self.workload.feature(feature));
+        let mut tried = vec![TriedTransport { qp_type: own[0].to_string(), opcode: own[1].to_string(), shows: true }];
         for qp_type in self.lab.space.feature_values(Feature::QpType) {
             for opcode in self.lab.space.feature_values(Feature::Opcode) {
                 let changed = with_transport(self.lab.space, &self.workload, &qp_type, &opcode);
@@ -222,7 +222,7 @@ impl<O: Oracle> Witness<'_, '_, O> {
                 if let Some(changed) = kept.filter(|_| [&qp_type, &opcode] != own.each_ref())
                     && let Some(shows) = self.shows_by(&changed, signature)?
                 {
-                    tried.push(Transport { qp_type: qp_type.to_string(), opcode: opcode.to_string(), shows });
+                    tried.push(TriedTransport { qp_type: qp_type.to_string(), opcode: opcode.to_string(), shows });
                 }
             }
         }
@@ -266,19 +266,19 @@ fn with_transport(
 }
 
 /// Reads a word of what was tried.
-type Word = fn(&Transport) -> &String;
+type TransportWord = fn(&TriedTransport) -> &String;
 
 /// The weakest conditions on transport and operation that leave out all that was tried and does not show the symptom:
 /// on the operation alone, on the transport alone, or on both, whichever holds for most of what shows it.
-fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
+fn transport_conditions(tried: &[TriedTransport]) -> Vec<Condition> {
     let Some(own) = tried.first().filter(|_| tried.iter().any(|transport| !transport.shows)) else { return Vec::new() };
-    let always = |word: Word, among: &dyn Fn(&Transport) -> bool| -> Vec<String> {
+    let always = |word: TransportWord, among: &dyn Fn(&TriedTransport) -> bool| -> Vec<String> {
         let words: BTreeSet<&String> = tried.iter().map(word).collect();
         let shows =
             |one: &&String| tried.iter().filter(|other| among(other) && word(other) == *one).all(|one| one.shows);
         words.into_iter().filter(shows).cloned().collect()
     };
-    let [qp_type, opcode]: [Word; 2] = [|one| &one.qp_type, |one| &one.opcode];
+    let [qp_type, opcode]: [TransportWord; 2] = [|one| &one.qp_type, |one| &one.opcode];
     let condition = |feature: Feature, words: Vec<String>| Condition { feature, test: Test::In(words) };
     let with_own = always(opcode, &|other| other.qp_type == own.qp_type);
     let with_own: Vec<String> = with_own.into_iter().filter(|opcode| has_tried(tried, &own.qp_type, opcode)).collect();
@@ -289,7 +289,7 @@ fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
         vec![condition(Feature::QpType, always(qp_type, &|_| true))],
         vec![condition(Feature::Opcode, always(opcode, &|_| true))],
     ];
-    let holds = |conditions: &[Condition], one: &Transport| {
+    let holds = |conditions: &[Condition], one: &TriedTransport| {
         let word = |feature| {
             FeatureValue::Category(if feature == Feature::QpType { &one.qp_type } else { &one.opcode }.clone())
         };
@@ -301,7 +301,7 @@ fn transport_conditions(tried: &[Transport]) -> Vec<Condition> {
     forms.max_by_key(holding).expect("the first form holds for the witness's own")
 }
 
-fn has_tried(tried: &[Transport], qp_type: &str, opcode: &str) -> bool {
+fn has_tried(tried: &[TriedTransport], qp_type: &str, opcode: &str) -> bool {
     tried.iter().any(|one| one.qp_type == qp_type && one.opcode == opcode)
 }
 
@@ -310,11 +310,15 @@ mod tests {
     use super::*;
 
     /// `RC WRITE+` shows the symptom, `UC SEND-` does not.
-    fn tried(text: &str) -> Vec<Transport> {
+    fn tried(text: &str) -> Vec<TriedTransport> {
         let one = |word: &str| {
             let (qp_type, opcode) = word.split_once('_').expect("a type and an operation");
             let shows = opcode.ends_with('+');
-            Transport { qp_type: qp_type.to_owned(), opcode: opcode.trim_end_matches(['+', '-']).to_owned(), shows }
+            TriedTransport {
+                qp_type: qp_type.to_owned(),
+                opcode: opcode.trim_end_matches(['+', '-']).to_owned(),
+                shows,
+            }
         };
         text.split(' ').map(one).collect()
     }

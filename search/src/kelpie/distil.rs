@@ -8,10 +8,10 @@ use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
 
 use super::conditions::{Needed, Witness};
+use super::experiments::{Experiments, is_another, keeps};
 use super::factors::{independent, plain};
-use super::lab::{Lab, is_another, keeps};
-use super::reduce::{Answer, Needs, reduce_and_trade};
-use crate::finding::{Cure, Transport};
+use super::reduce::{Needs, ReductionOutcome, reduce_and_trade};
+use crate::finding::{Cure, TriedTransport};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
@@ -25,7 +25,7 @@ pub struct Distilled {
     /// What it needs: the witness with one of these features as in plain traffic does not show it.
     pub cures: Vec<Cure>,
     /// Transports and operations with which the witness was tried, its own first.
-    pub transports: Vec<Transport>,
+    pub transports: Vec<TriedTransport>,
     /// Experiments that all of this took.
     pub experiments: u64,
 }
@@ -36,7 +36,7 @@ pub struct Distilled {
 /// # Errors
 /// The oracle's first error, unchanged.
 pub fn distil<O: Oracle>(space: &Space, anomaly: &Workload, oracle: &mut O) -> Result<Option<Distilled>, O::Error> {
-    let mut lab = Lab::new(space, Pcg64::seed_from_u64(0), oracle);
+    let mut lab = Experiments::new(space, Pcg64::seed_from_u64(0), oracle);
     let seen = lab.look(anomaly, Purpose::Mfs)?;
     let Outcome::Anomalous(symptom) = seen.outcome else { return Ok(None) };
     let plain = plain(space, anomaly);
@@ -51,13 +51,13 @@ pub fn distil<O: Oracle>(space: &Space, anomaly: &Workload, oracle: &mut O) -> R
 fn simplify<O: Oracle>(witness: &mut Witness<'_, '_, O>) -> Result<Vec<Feature>, O::Error> {
     let (symptom, begin) = (witness.symptom, Rc::clone(&witness.seen));
     let mut here = Rc::clone(&begin);
-    let ask = |lab: &mut Lab<'_, O>, workload: &Workload| {
+    let ask = |lab: &mut Experiments<'_, O>, workload: &Workload| {
         let seen = lab.look(workload, Purpose::Mfs)?;
         let holds = keeps(symptom, &begin, &seen) && !is_another(&here, &seen);
         if holds {
             here = seen;
         }
-        Ok(if holds { Answer::Holds } else { Answer::Gone })
+        Ok(if holds { ReductionOutcome::Holds } else { ReductionOutcome::Gone })
     };
     let reduced = reduce_and_trade(witness.lab, &mut Needs::default(), &witness.workload, &witness.plain, ask)?;
     witness.take(reduced.workload)?;
@@ -71,7 +71,7 @@ mod tests {
     use kelpie_spaces::{FeatureValue, Region};
 
     use super::*;
-    use crate::closed_form::{ClosedForm, Weakness, at_least, one_of, within};
+    use crate::closed_form::{ClosedForm, PlantedWeakness, at_least, one_of, within};
 
     /// A random workload of the space with these features.
     fn random(space: &Space, seed: u64, features: &[(Feature, u64)]) -> Workload {
@@ -86,7 +86,7 @@ mod tests {
         let space = Space::catalog("full").expect("in the catalog");
         let conditions =
             [at_least(Feature::Qps, 100), within(Feature::SendBatch, 4, 16), one_of(Feature::QpType, &["RC", "UC"])];
-        let mut oracle = ClosedForm::new(&[Weakness::new(Symptom::LowThroughput, &conditions)], 1000);
+        let mut oracle = ClosedForm::new(&[PlantedWeakness::new(Symptom::LowThroughput, &conditions)], 1000);
         let region = Region { conditions: conditions.to_vec() };
         let anomaly = (0..).map(|seed| random(&space, seed, &[(Feature::Qps, 512), (Feature::SendBatch, 8)]));
         let anomaly = anomaly.into_iter().find(|workload| region.contains(workload)).expect("some hold");

@@ -3,10 +3,10 @@
 use kelpie_spaces::Workload;
 
 use super::Search;
+use super::experiments::keeps;
 use super::factors::{moved, plain, projected};
-use super::lab::keeps;
 use super::signature::Signature;
-use super::touched::Touched;
+use super::touched_anomalies::TouchedAnomaly;
 use crate::oracle::{Oracle, Purpose};
 
 /// Plausibility from which on a finding is asked. Source: our choice, because asking costs one experiment and
@@ -15,8 +15,8 @@ const ASKED: f64 = 0.8;
 
 impl<O: Oracle> Search<'_, O> {
     /// The finding that explains the anomaly.
-    pub(super) fn explain(&mut self, touched: &Touched) -> Result<Option<usize>, O::Error> {
-        let Touched { workload, symptom, seen, .. } = touched;
+    pub(super) fn explain(&mut self, touched: &TouchedAnomaly) -> Result<Option<usize>, O::Error> {
+        let TouchedAnomaly { workload, symptom, seen, .. } = touched;
         let best = self.most_plausible(workload, *symptom, seen).filter(|(known, _)| *known >= ASKED);
         let Some((_, index)) = best else { return Ok(None) };
         let plain = plain(self.lab.space, workload);
@@ -37,8 +37,8 @@ impl<O: Oracle> Search<'_, O> {
 
     /// Whether the anomaly is a known weakness beside stresses that it does not need: without any factor of a finding
     /// it is gone, and the same counters fall. What shows without one of them waits, because it is another anomaly.
-    pub(super) fn recognise(&mut self, touched: &Touched) -> Result<bool, O::Error> {
-        let Touched { workload, symptom, seen, .. } = touched;
+    pub(super) fn recognise(&mut self, touched: &TouchedAnomaly) -> Result<bool, O::Error> {
+        let TouchedAnomaly { workload, symptom, seen, .. } = touched;
         let is_candidate = |index: &usize| {
             let known = &self.findings[*index];
             known.variant_of.is_none()

@@ -9,10 +9,10 @@ use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
+use super::experiments::Past;
 use super::factors::{candidates, plain};
-use super::lab::Past;
 use crate::discovery::{Explored, Looked};
-use crate::finding::Transport;
+use crate::finding::TriedTransport;
 
 /// Random points of which one is looked at. Source: our choice; 60 showed little more than 20.
 const CANDIDATES: usize = 20;
@@ -26,15 +26,15 @@ pub(super) struct Explorer {
     /// How often was looked.
     looked: u64,
     /// The last looks, the latest at the end.
-    latest: VecDeque<(Workload, Place)>,
+    latest: VecDeque<(Workload, FeatureVector)>,
     /// How each feature is measured.
-    scales: Vec<Scale>,
+    scales: Vec<NumberScale>,
 }
 
 /// A workload as one number for each feature.
-type Place = [f32; Feature::COUNT];
+type FeatureVector = [f32; Feature::COUNT];
 
-enum Scale {
+enum NumberScale {
     /// Logarithms from here, over the ladder's length.
     Numbers {
         least: f32,
@@ -49,13 +49,13 @@ impl Explorer {
     }
 
     fn with(space: &Space, placements: Vec<Workload>, looked: u64) -> Self {
-        let scales = Feature::ALL.into_iter().map(|feature| Scale::of(space, feature)).collect();
+        let scales = Feature::ALL.into_iter().map(|feature| NumberScale::of(space, feature)).collect();
         Self { placements, looked, latest: VecDeque::new(), scales }
     }
 
     /// As it was; `number` says of a workload which experiment looked at it.
     pub(super) fn state(&self, number: impl Fn(&Workload) -> Option<u64>) -> Explored {
-        let looked = |(workload, _): &(Workload, Place)| {
+        let looked = |(workload, _): &(Workload, FeatureVector)| {
             number(workload).map_or_else(|| Looked::Skipped(Box::new(workload.clone())), Looked::Experiment)
         };
         let latest = self.latest.iter().map(looked).collect();
@@ -98,33 +98,33 @@ impl Explorer {
     }
 
     /// The square of the distance to the nearest workload that was looked at.
-    fn distance(&self, place: &Place) -> f32 {
+    fn distance(&self, place: &FeatureVector) -> f32 {
         self.latest.iter().map(|(_, other)| self.apart(place, other)).fold(f32::INFINITY, f32::min)
     }
 
     /// Another word counts like the whole ladder of a number.
-    fn apart(&self, one: &Place, other: &Place) -> f32 {
+    fn apart(&self, one: &FeatureVector, other: &FeatureVector) -> f32 {
         let terms = self.scales.iter().zip(one.iter().zip(other)).map(|(scale, (one, other))| match scale {
-            Scale::Numbers { .. } => (one - other) * (one - other),
+            NumberScale::Numbers { .. } => (one - other) * (one - other),
             // Places of words are whole numbers.
-            Scale::Words(_) => (one - other).abs().min(1.0),
+            NumberScale::Words(_) => (one - other).abs().min(1.0),
         });
         terms.sum()
     }
 
-    fn place(&self, workload: &Workload) -> Place {
+    fn place(&self, workload: &Workload) -> FeatureVector {
         std::array::from_fn(|at| {
             let value = workload.feature(Feature::ALL[at]);
             match (&self.scales[at], value.number()) {
-                (Scale::Numbers { least, span }, Some(number)) if *span > 0.0 => (log(number) - least) / span,
-                (Scale::Words(words), None) => words.iter().position(|word| *word == value).unwrap_or(0) as f32,
+                (NumberScale::Numbers { least, span }, Some(number)) if *span > 0.0 => (log(number) - least) / span,
+                (NumberScale::Words(words), None) => words.iter().position(|word| *word == value).unwrap_or(0) as f32,
                 _ => 0.0,
             }
         })
     }
 }
 
-impl Scale {
+impl NumberScale {
     fn of(space: &Space, feature: Feature) -> Self {
         let values = space.feature_values(feature);
         if !feature.is_ordered() {
@@ -159,7 +159,7 @@ fn placements(space: &Space, rng: &mut Pcg64) -> Vec<Workload> {
 /// One workload of each transport of the space.
 fn transports(space: &Space, rng: &mut Pcg64) -> Vec<Workload> {
     let any = space.sample(rng);
-    let [qp_type, opcode] = Transport::FEATURES;
+    let [qp_type, opcode] = TriedTransport::FEATURES;
     let mut found = vec![any.clone()];
     for of_type in space.feature_values(qp_type) {
         for operation in space.feature_values(opcode) {

@@ -2,11 +2,11 @@
 
 use kelpie_spaces::{Feature, FeatureValue, Space, Workload};
 
-use crate::finding::Transport;
+use crate::finding::TriedTransport;
 
 /// The features that may be factors: those that have a plain value, without the transport, which plain traffic keeps.
 pub(super) fn candidates() -> impl DoubleEndedIterator<Item = Feature> {
-    Feature::WALK.into_iter().filter(|feature| feature.plain().is_some() && !Transport::FEATURES.contains(feature))
+    Feature::WALK.into_iter().filter(|feature| feature.plain().is_some() && !TriedTransport::FEATURES.contains(feature))
 }
 
 /// Plain traffic of the transport of `workload`: each feature as near to its plain value as the space admits.

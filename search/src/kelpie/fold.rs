@@ -1,7 +1,7 @@
 //! Variants: findings that are one weakness seen twice. The simpler of the two stays.
 
 use super::Search;
-use super::known::Known;
+use super::open_finding::OpenFinding;
 use super::signature::Signature;
 use crate::oracle::Oracle;
 
@@ -45,7 +45,7 @@ impl<O: Oracle> Search<'_, O> {
 }
 
 /// How far apart the signatures of a finding and its variant may be; `None` if it can be none.
-fn most_apart(first: &Known, other: &Known, [own, others]: [&Signature; 2]) -> Option<f64> {
+fn most_apart(first: &OpenFinding, other: &OpenFinding, [own, others]: [&Signature; 2]) -> Option<f64> {
     if first.says_as_much_as(other) {
         return Some(f64::INFINITY);
     }
@@ -60,7 +60,7 @@ fn most_apart(first: &Known, other: &Known, [own, others]: [&Signature; 2]) -> O
     if first.opposes(other) || !other.shares_words(first) {
         return None;
     }
-    let covers = |one: &Known, other: &Known| one.covers(other.symptom, &other.witness);
+    let covers = |one: &OpenFinding, other: &OpenFinding| one.covers(other.symptom, &other.witness);
     match (covers(first, other), covers(other, first)) {
         // Each holds the other.
         (true, true) if own.has_in_common(others) => return Some(f64::INFINITY),

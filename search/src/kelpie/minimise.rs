@@ -6,10 +6,10 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::Workload;
 
 use super::Search;
+use super::experiments::{is_another, keeps};
 use super::factors::{independent, plain};
-use super::known::Known;
-use super::lab::{is_another, keeps};
-use super::reduce::{Answer, reduce_and_trade};
+use super::open_finding::OpenFinding;
+use super::reduce::{ReductionOutcome, reduce_and_trade};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
@@ -25,17 +25,17 @@ impl<O: Oracle> Search<'_, O> {
         let mut here = Rc::clone(&begin);
         let reduced = reduce_and_trade(&mut self.lab, &mut self.needs, anomaly, &plain, |lab, workload| {
             let seen = lab.look(workload, Purpose::Mfs)?;
-            let Outcome::Anomalous(shown) = seen.outcome else { return Ok(Answer::Gone) };
+            let Outcome::Anomalous(shown) = seen.outcome else { return Ok(ReductionOutcome::Gone) };
             if shown != symptom || is_another(&here, &seen) {
                 hidden.push((workload.clone(), shown, seen));
-                return Ok(Answer::Gone);
+                return Ok(ReductionOutcome::Gone);
             }
             if !keeps(symptom, &begin, &seen) {
-                return Ok(Answer::Gone);
+                return Ok(ReductionOutcome::Gone);
             }
             known = findings.iter().position(|known| known.plausible(workload, symptom, &seen) >= 1.0);
             here = seen;
-            Ok(if known.is_some() { Answer::Enough } else { Answer::Holds })
+            Ok(if known.is_some() { ReductionOutcome::Enough } else { ReductionOutcome::Holds })
         })?;
         for (workload, shown, seen) in hidden {
             self.touch(&workload, shown, &seen);
@@ -50,7 +50,7 @@ impl<O: Oracle> Search<'_, O> {
             return Ok(None);
         }
         let factors = independent(self.lab.space, &reduced.workload, &plain, reduced.needed);
-        let known = Known::new(symptom, reduced.workload, seen, plain, factors);
+        let known = OpenFinding::new(symptom, reduced.workload, seen, plain, factors);
         let twin = self.findings.iter().position(|other| {
             other.says_as_much_as(&known) || other.is_like(&known) && other.seen.is_like(&known.seen)
         });

@@ -1,26 +1,26 @@
 //! The default search: discover first, refine later. `docs/explained/search.md` explains it; the stages are one file
 //! each.
 //!
-//! A workload comes from `explore`. Anomalies wait in `touched`; the most promising one passes `explain` (is it a known
+//! A workload comes from `explore`. Anomalies wait in `touched_anomalies`; the most promising one passes `explain` (is it a known
 //! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more experiments
 //! there are, the more of them `refine` spends on the conditions of findings, and on surveys of the space; `fold` finds
 //! variants of one weakness.
 
 mod conditions;
 mod distil;
+mod experiments;
 mod explain;
 mod explore;
 mod factors;
 mod fold;
-mod known;
-mod lab;
 mod minimise;
+mod open_finding;
 mod reduce;
 mod refine;
 mod relieve;
+mod resume;
 mod signature;
-mod standing;
-mod touched;
+mod touched_anomalies;
 
 use std::rc::Rc;
 
@@ -28,17 +28,17 @@ use kelpie_spaces::{Feature, Region, Space, Workload};
 
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
-use crate::discovery::{Spent, Yields};
+use crate::discovery::{RefiningExperiments, Yields};
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 pub use distil::{Distilled, distil};
+use experiments::{Experiments, SearchExperiment};
 use explore::Explorer;
 use factors::moved;
-use known::Known;
-use lab::{Lab, Seen};
+use open_finding::OpenFinding;
 use reduce::Needs;
 use signature::Signature;
-use touched::{Touched, Way};
+use touched_anomalies::{AnomalyAction, TouchedAnomaly};
 
 /// Experiments after which every second one refines, few before and most after. Source: our choice, because new
 /// weaknesses come ever more slowly (on model F two or three each time that experiments double), and what is not found
@@ -54,16 +54,16 @@ const WORTH: f64 = 0.03;
 const MOST_IDLE: usize = 1000;
 
 struct Search<'a, O: Oracle> {
-    lab: Lab<'a, O>,
+    lab: Experiments<'a, O>,
     explorer: Explorer,
     /// Of minimising.
     needs: Needs,
-    findings: Vec<Known>,
+    findings: Vec<OpenFinding>,
     avoided: Vec<Region>,
     /// Anomalies to account for.
-    touched: Vec<Touched>,
+    touched: Vec<TouchedAnomaly>,
     yields: Yields,
-    spent: Spent,
+    spent: RefiningExperiments,
     /// Steps in a row without an experiment.
     idle: u32,
 }
@@ -96,11 +96,11 @@ impl<O: Oracle> Search<'_, O> {
         }
         let before = self.lab.experiments();
         match self.most_promising() {
-            Some((touched, Way::Account)) => {
+            Some((touched, AnomalyAction::Account)) => {
                 self.account_for(&touched)?;
                 self.yields.accounted(self.lab.experiments() - before);
             }
-            Some((touched, Way::Relieve)) => {
+            Some((touched, AnomalyAction::Relieve)) => {
                 let is_new = self.relieve(&touched)?;
                 self.yields.relieved(is_new);
                 self.wait_on(touched);
@@ -138,7 +138,7 @@ impl<O: Oracle> Search<'_, O> {
     }
 
     /// Explains an anomaly, or makes a finding of it.
-    fn account_for(&mut self, touched: &Touched) -> Result<(), O::Error> {
+    fn account_for(&mut self, touched: &TouchedAnomaly) -> Result<(), O::Error> {
         if self.explain(touched)?.is_none() && !self.recognise(touched)? {
             self.minimise(&touched.workload, touched.symptom)?;
         }
@@ -146,7 +146,10 @@ impl<O: Oracle> Search<'_, O> {
     }
 
     /// The witness of a finding without each factor, as far as that was measured, and what it showed.
-    fn removals<'k>(&'k self, known: &'k Known) -> impl Iterator<Item = (Feature, Workload, &'k Rc<Seen>)> {
+    fn removals<'k>(
+        &'k self,
+        known: &'k OpenFinding,
+    ) -> impl Iterator<Item = (Feature, Workload, &'k Rc<SearchExperiment>)> {
         known.factors.iter().filter_map(|factor| {
             let without = moved(self.lab.space, &known.witness, &[*factor], &known.plain)?;
             let seen = self.lab.recall(&without)?;
@@ -155,7 +158,7 @@ impl<O: Oracle> Search<'_, O> {
     }
 
     /// By which counters a finding shows.
-    fn signature(&self, known: &Known) -> Signature {
+    fn signature(&self, known: &OpenFinding) -> Signature {
         let mut signature = Signature::default();
         for (_, _, seen) in self.removals(known).filter(|(_, _, seen)| !known.keeps(seen)) {
             signature.add(&known.seen, seen);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::{Feature, Workload};
 
+use super::experiments::Experiments;
 use super::factors::{TRADES, differing, moved, traded};
-use super::lab::Lab;
 use crate::oracle::Oracle;
 
 /// How often each feature was tested, and how often it mattered.
@@ -29,7 +29,7 @@ impl Needs {
 }
 
 /// What a workload on the way shows.
-pub(super) enum Answer {
+pub(super) enum ReductionOutcome {
     /// What is reduced is still there.
     Holds,
     /// It is not.
@@ -48,23 +48,23 @@ pub(super) struct Reduced {
 
 /// The same, with one feature more given up for each that another one makes up for.
 pub(super) fn reduce_and_trade<'a, O: Oracle>(
-    lab: &mut Lab<'a, O>,
+    lab: &mut Experiments<'a, O>,
     needs: &mut Needs,
     from: &Workload,
     to: &Workload,
-    mut ask: impl FnMut(&mut Lab<'a, O>, &Workload) -> Result<Answer, O::Error>,
+    mut ask: impl FnMut(&mut Experiments<'a, O>, &Workload) -> Result<ReductionOutcome, O::Error>,
 ) -> Result<Reduced, O::Error> {
     let mut enough = false;
     let mut reduced = reduce(lab, needs, from, to, |lab, workload| {
         let answer = ask(lab, workload)?;
-        enough = matches!(answer, Answer::Enough);
+        enough = matches!(answer, ReductionOutcome::Enough);
         Ok(answer)
     })?;
     for trade in TRADES {
         let Some(workload) = traded(lab.space, &reduced.workload, to, trade).filter(|_| !enough) else { continue };
         let answer = ask(lab, &workload)?;
-        enough = matches!(answer, Answer::Enough);
-        if !matches!(answer, Answer::Gone) {
+        enough = matches!(answer, ReductionOutcome::Enough);
+        if !matches!(answer, ReductionOutcome::Gone) {
             reduced.needed.retain(|feature| workload.feature(*feature) != to.feature(*feature));
             if !reduced.needed.contains(&trade.1) {
                 reduced.needed.push(trade.1);
@@ -77,11 +77,11 @@ pub(super) fn reduce_and_trade<'a, O: Oracle>(
 
 /// Moves `from`, which holds, towards `to` in all features that can follow while it holds.
 fn reduce<'a, O: Oracle>(
-    lab: &mut Lab<'a, O>,
+    lab: &mut Experiments<'a, O>,
     needs: &mut Needs,
     from: &Workload,
     to: &Workload,
-    mut ask: impl FnMut(&mut Lab<'a, O>, &Workload) -> Result<Answer, O::Error>,
+    mut ask: impl FnMut(&mut Experiments<'a, O>, &Workload) -> Result<ReductionOutcome, O::Error>,
 ) -> Result<Reduced, O::Error> {
     let mut here = from.clone();
     let mut needed = Vec::new();
@@ -110,15 +110,15 @@ fn reduce<'a, O: Oracle>(
                 continue;
             };
             match ask(lab, &next)? {
-                Answer::Enough => return Ok(Reduced { workload: next, needed }),
-                Answer::Holds => {
+                ReductionOutcome::Enough => return Ok(Reduced { workload: next, needed }),
+                ReductionOutcome::Holds => {
                     here = next;
                     for feature in group {
                         needs.learn(feature, false);
                     }
                     group = rest;
                 }
-                Answer::Gone => {
+                ReductionOutcome::Gone => {
                     open.extend(rest);
                     is_guilty = true;
                 }

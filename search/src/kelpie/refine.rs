@@ -3,13 +3,13 @@
 
 use std::rc::Rc;
 
-use kelpie_belief::Model;
+use kelpie_belief::BeliefModel;
 use kelpie_spaces::Workload;
 
 use super::Search;
 use super::conditions::Witness;
-use super::known::Known;
-use crate::discovery::Spent;
+use super::open_finding::OpenFinding;
+use crate::discovery::RefiningExperiments;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
@@ -54,14 +54,14 @@ impl<'a, O: Oracle> Search<'a, O> {
 
     /// A finding's witness, to be asked what it needs.
     fn witness(&mut self, index: usize) -> Witness<'_, 'a, O> {
-        let Known { symptom, witness, seen, plain, .. } = &self.findings[index];
+        let OpenFinding { symptom, witness, seen, plain, .. } = &self.findings[index];
         let (symptom, workload, seen, plain) = (*symptom, witness.clone(), Rc::clone(seen), plain.clone());
         Witness { lab: &mut self.lab, symptom, workload, seen, plain }
     }
 
     /// Spends a third of its experiments on surveys, as long as there is something to learn of findings.
     pub(super) fn refine(&mut self) -> Result<(), O::Error> {
-        let Spent { surveys, conditions, trials } = self.spent;
+        let RefiningExperiments { surveys, conditions, trials } = self.spent;
         if conditions + trials <= 2 * surveys && self.refine_a_finding()? {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl<'a, O: Oracle> Search<'a, O> {
 
     /// The finding whose conditions are measured next: the worst.
     fn unmeasured(&self) -> Option<usize> {
-        let is_open = |known: &Known| known.needed.is_none() && known.variant_of.is_none();
+        let is_open = |known: &OpenFinding| known.needed.is_none() && known.variant_of.is_none();
         let lost = |index: &usize| self.findings[*index].seen.lost();
         let open = (0..self.findings.len()).rev().filter(|index| is_open(&self.findings[*index]));
         open.max_by(|a, b| lost(a).total_cmp(&lost(b)))
@@ -178,7 +178,7 @@ impl<'a, O: Oracle> Search<'a, O> {
     }
 
     /// Of some random points the one that the trees are least sure of.
-    fn unsure(&mut self, model: &Model) -> Workload {
+    fn unsure(&mut self, model: &BeliefModel) -> Workload {
         let points = (0..CANDIDATES).map(|_| {
             let point = self.lab.space.sample(&mut self.lab.rng);
             ((model.of(&point).probability.middle - UNSURE).abs(), point)

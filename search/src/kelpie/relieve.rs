@@ -4,14 +4,14 @@ use kelpie_spaces::{Feature, FeatureValue, Workload};
 
 use super::Search;
 use super::factors::{moved, plain};
-use super::touched::Touched;
+use super::touched_anomalies::TouchedAnomaly;
 use crate::oracle::{Oracle, Purpose};
 use crate::outcome::Outcome;
 
 impl<O: Oracle> Search<'_, O> {
     /// Looks at an anomaly without a factor of what explains it plausibly; says whether something new is there.
-    pub(super) fn relieve(&mut self, touched: &Touched) -> Result<bool, O::Error> {
-        let Touched { workload, symptom, seen, .. } = touched;
+    pub(super) fn relieve(&mut self, touched: &TouchedAnomaly) -> Result<bool, O::Error> {
+        let TouchedAnomaly { workload, symptom, seen, .. } = touched;
         let Some((_, index)) = self.most_plausible(workload, *symptom, seen) else { return Ok(false) };
         let plain = plain(self.lab.space, workload);
         let factors = &self.findings[index].factors;

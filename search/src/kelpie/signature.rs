@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::lab::Seen;
+use super::experiments::SearchExperiment;
 
 /// Fall from which on a counter belongs to an anomaly. Units: decades. Source: our choice, a factor of five.
 const FALLS: f64 = 0.7;
@@ -26,7 +26,7 @@ pub(super) struct Signature(BTreeMap<String, f64>);
 
 impl Signature {
     /// Takes in a removal that cures.
-    pub(super) fn add(&mut self, anomaly: &Seen, cured: &Seen) {
+    pub(super) fn add(&mut self, anomaly: &SearchExperiment, cured: &SearchExperiment) {
         for (name, _) in anomaly.counters() {
             let fall = (anomaly.decades(name) - cured.decades(name)).max(0.0);
             let least = self.0.entry(name.to_owned()).or_insert(fall);
@@ -67,7 +67,7 @@ impl Signature {
     }
 
     /// Whether the counters of the anomaly are loud in another experiment, too.
-    pub(super) fn is_in(&self, anomaly: &Seen, other: &Seen) -> bool {
+    pub(super) fn is_in(&self, anomaly: &SearchExperiment, other: &SearchExperiment) -> bool {
         let mut own = self.0.iter().filter(|(_, fall)| **fall >= FALLS);
         own.all(|(name, _)| other.decades(name) >= anomaly.decades(name) - LEFT)
     }

@@ -9,17 +9,17 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::conditions::Witness;
-use super::known::Known;
-use super::lab::Lab;
+use super::experiments::Experiments;
+use super::open_finding::OpenFinding;
 use super::{Purpose, factors};
-use crate::closed_form::{BudgetSpent, ClosedForm, Weakness, at_least, at_most, one_of};
+use crate::closed_form::{BudgetSpent, ClosedForm, PlantedWeakness, at_least, at_most, one_of};
 use crate::{Algorithm, Checkpoint, Config, SignalSet, run, run_from};
 
 fn full() -> Space {
     Space::catalog("full").expect("in the catalog")
 }
 
-fn weaknesses() -> Vec<Weakness> {
+fn weaknesses() -> Vec<PlantedWeakness> {
     use Feature as F;
     let yes = |feature| one_of(feature, &["true"]);
     let rows: [(Symptom, Vec<Condition>); 6] = [
@@ -33,10 +33,10 @@ fn weaknesses() -> Vec<Weakness> {
         ),
         (Symptom::Pause, vec![yes(F::Bidirectional), one_of(F::MemoryResponder, &["dram:1"])]),
     ];
-    rows.iter().map(|(symptom, conditions)| Weakness::new(*symptom, conditions)).collect()
+    rows.iter().map(|(symptom, conditions)| PlantedWeakness::new(*symptom, conditions)).collect()
 }
 
-fn campaign(weaknesses: &[Weakness], seed: u64, budget: usize) -> ClosedForm {
+fn campaign(weaknesses: &[PlantedWeakness], seed: u64, budget: usize) -> ClosedForm {
     let mut oracle = ClosedForm::new(weaknesses, budget);
     let config = Config::new(Algorithm::Kelpie, SignalSet::Both, seed);
     assert_eq!(run(&full(), &config, &mut oracle), Err(BudgetSpent));
@@ -198,9 +198,9 @@ fn what_brings_a_host_down_is_not_followed_by_its_like() {
 
 #[test]
 fn what_goes_back_to_plain_with_a_factor_is_no_factor_either() {
-    let (space, weakness) = (full(), Weakness::new(Symptom::Pause, &[]));
+    let (space, weakness) = (full(), PlantedWeakness::new(Symptom::Pause, &[]));
     let mut oracle = ClosedForm::new(&[weakness], 100);
-    let mut lab = Lab::new(&space, Pcg64::seed_from_u64(1), &mut oracle);
+    let mut lab = Experiments::new(&space, Pcg64::seed_from_u64(1), &mut oracle);
     let start = space.sample(&mut lab.rng);
     let plain = factors::plain(&space, &start);
     let factors = factors::differing(&start, &plain);
@@ -211,7 +211,7 @@ fn what_goes_back_to_plain_with_a_factor_is_no_factor_either() {
     assert_eq!((&left, &witness.workload), (&Vec::new(), &witness.plain));
     let Witness { workload, seen, plain, .. } = witness;
     assert!(seen.number <= factors.len() as u64, "features that hang together went one by one");
-    let mut known = Known::new(Symptom::Pause, start, Rc::clone(&seen), plain.clone(), factors);
+    let mut known = OpenFinding::new(Symptom::Pause, start, Rc::clone(&seen), plain.clone(), factors);
     known.simplify(workload, seen);
     assert!(known.factors.is_empty() && known.region.contains(&plain), "{:?}", known.region);
 }

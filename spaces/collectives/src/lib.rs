@@ -4,7 +4,7 @@
 pub mod rounds;
 
 use kelpie_spaces::{DocumentError, read_tagged};
-use kelpie_topology::{Cluster, Part};
+use kelpie_topology::{Cluster, FabricPart};
 use serde::{Deserialize, Serialize};
 
 /// Most jobs of a file. Source: our choice.
@@ -53,18 +53,18 @@ pub struct Job {
 /// Something that fails or is repaired at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Event {
+pub struct FailureEvent {
     /// When. Units: seconds.
     pub at_s: f64,
     /// What fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fail: Option<Part>,
+    pub fail: Option<FabricPart>,
     /// What works again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repair: Option<Part>,
+    pub repair: Option<FabricPart>,
 }
 
-impl Event {
+impl FailureEvent {
     fn broken_rules(&self, cluster: &Cluster) -> Vec<(&'static str, String)> {
         let time = (!is_time(self.at_s)).then(|| (".at_s", TIME.to_owned()));
         let part = match (self.fail, self.repair) {
@@ -83,12 +83,12 @@ pub struct Jobs {
     pub jobs: Vec<Job>,
     /// What happens meanwhile, in any order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Event>,
+    pub events: Vec<FailureEvent>,
 }
 
 /// QPs of a job from one NIC to another; NICs count through the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Connection {
+pub struct JobConnection {
     /// Place of the job in its list.
     pub job: usize,
     /// NIC that sends.
@@ -101,7 +101,7 @@ pub struct Connection {
 
 impl Job {
     /// The connections of the job, which is number `job` of its list.
-    pub fn connections(&self, job: usize, cluster: &Cluster) -> Vec<Connection> {
+    pub fn connections(&self, job: usize, cluster: &Cluster) -> Vec<JobConnection> {
         let all: Vec<u32> = (0..cluster.nics_per_host).collect();
         let nics = self.nics.as_ref().unwrap_or(&all);
         let next = |place: usize| self.hosts[(place + 1) % self.hosts.len()];
@@ -112,7 +112,7 @@ impl Job {
                 self.hosts.iter().flat_map(|from| others(*from)).collect()
             }
         };
-        let connection = |(from, to), nic| Connection {
+        let connection = |(from, to), nic| JobConnection {
             job,
             from: cluster.nic(from, nic),
             to: cluster.nic(to, nic),
@@ -187,7 +187,7 @@ impl Jobs {
     }
 
     /// The connections of all jobs.
-    pub fn connections(&self, cluster: &Cluster) -> Vec<Connection> {
+    pub fn connections(&self, cluster: &Cluster) -> Vec<JobConnection> {
         self.jobs.iter().enumerate().flat_map(|(place, job)| job.connections(place, cluster)).collect()
     }
 }

@@ -73,7 +73,7 @@ pub struct Transfer {
 }
 
 /// Where jobs run: a simulated fabric, or real hosts.
-pub trait Cluster {
+pub trait RankCluster {
     /// Why a job could not run.
     type Error;
 

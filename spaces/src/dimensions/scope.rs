@@ -1,7 +1,7 @@
 //! Where the values of a dimension stand in a workload, and how they are read there. Setting them lives in `edit`.
 
 use crate::constraints::Footprint;
-use crate::sides::{Side, side_of};
+use crate::sides::{FlowSide, side_of};
 use crate::workload::{Device, Flow, Host, Memory, Request, Workload};
 
 /// Where the values of a dimension stand. A plain dimension says how one of them is read and set.
@@ -43,7 +43,7 @@ pub enum Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
     /// Where memory lives at this side of the first flow, in every flow.
-    Memory(Side),
+    Memory(FlowSide),
     /// Elements of requests, whose sizes follow.
     SgeCount,
     /// Requests of a vector.
@@ -96,7 +96,7 @@ impl Scope {
 }
 
 /// The devices of one side in all flows.
-fn devices(workload: &Workload, side: Side, see: &mut impl FnMut(u64)) {
+fn devices(workload: &Workload, side: FlowSide, see: &mut impl FnMut(u64)) {
     let Some(primary) = workload.flows.first() else { return };
     for flow in &workload.flows {
         for (host, is_from, memory) in [(flow.from, true, &flow.memory.from), (flow.to, false, &flow.memory.to)] {

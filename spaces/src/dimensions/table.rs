@@ -3,14 +3,14 @@
 
 pub(super) mod row;
 
-use row::{ANY, Advice, Described, Kind, Reading, Row, Values};
+use row::{ANY, DimensionKind, DimensionRow, FeatureAdvice, FeatureReading, FeatureRow, Values};
 
 use super::scope::{Scope, Special};
 use crate::constraints::{
     MAX_DEPTH, MAX_INLINE, MAX_LOSS_PPM, MAX_MADE_PER_SEC, MAX_MESSAGE, MAX_MRS, MAX_PATH_DELAY_NS, MAX_PATTERN,
     MAX_PINNED, MAX_QPS, MAX_SGE,
 };
-use crate::sides::{Side, set_bidirectional, set_loopback};
+use crate::sides::{FlowSide, set_bidirectional, set_loopback};
 use crate::units::Bytes;
 use crate::workload::{Flow, Mtu, Opcode, Ports, QpType};
 
@@ -58,11 +58,11 @@ macro_rules! rows {
         }
 
         /// Every dimension, in the order of [`Dimension`].
-        pub const TABLE: &[Row] = &[$(Row {
+        pub const TABLE: &[DimensionRow] = &[$(DimensionRow {
             dimension: Dimension::$dimension,
             name: $name,
             group: $group,
-            kind: Kind::$kind,
+            kind: DimensionKind::$kind,
             twin: perhaps!($(Dimension::$twin)?),
             also: perhaps!($(Feature::$also)?),
             features: &[$(Feature::$feature),*],
@@ -70,7 +70,7 @@ macro_rules! rows {
         }),*];
 
         /// What is said of every feature, dimension by dimension.
-        pub(crate) const DESCRIBED: &[Described] = &[$($(Described {
+        pub(crate) const DESCRIBED: &[FeatureRow] = &[$($(FeatureRow {
             feature: Feature::$feature,
             dimension: Dimension::$dimension,
             name: $shown,
@@ -82,7 +82,7 @@ macro_rules! rows {
 rows! {
     MemoryRequester "memory_requester" TOPOLOGY Device {
         unit: "device of the first flow's requester host", place: "memory.from.device",
-        scope: Scope::Special(Special::Memory(Side::Requester)),
+        scope: Scope::Special(Special::Memory(FlowSide::Requester)),
         full: DEVICES, limit: ANY,
         why: "A path across sockets or PCIe switches has more latency and less bandwidth, which shows as back \
             pressure on the NIC.",
@@ -91,39 +91,39 @@ rows! {
     } shown by {
         /// Memory device of the first flow's requester.
         MemoryRequester "memory_requester" = 17 {
-            reading: Reading::Word(|workload| {
+            reading: FeatureReading::Word(|workload| {
                 workload.flows.first().map(|flow| flow.memory.from.device.to_string()).unwrap_or_default()
             }),
             phrase: "memory of the requester",
-            advice: Advice::Word("keep the requester's buffers in {}"),
+            advice: FeatureAdvice::Word("keep the requester's buffers in {}"),
             walk: 190, plain: Some("dram:0"),
         }
     }
     MemoryResponder "memory_responder" TOPOLOGY Device {
         unit: "device of the first flow's responder host", place: "memory.to.device",
-        scope: Scope::Special(Special::Memory(Side::Responder)),
+        scope: Scope::Special(Special::Memory(FlowSide::Responder)),
         full: DEVICES, limit: ANY,
         why: "As memory_requester; received data is written there.",
         source: "as memory_requester",
     } shown by {
         /// Memory device of the first flow's responder.
         MemoryResponder "memory_responder" = 18 {
-            reading: Reading::Word(|workload| {
+            reading: FeatureReading::Word(|workload| {
                 workload.flows.first().map(|flow| flow.memory.to.device.to_string()).unwrap_or_default()
             }),
             phrase: "memory of the responder",
-            advice: Advice::Word("keep the responder's buffers in {}"),
+            advice: FeatureAdvice::Word("keep the responder's buffers in {}"),
             walk: 200, plain: Some("dram:0"),
         }
         /// Memory device that received data are written to; of several the last, in the order DRAM, GPU and of their
         /// numbers.
         MemoryWritten "memory_written" = 19 {
-            reading: Reading::Word(|workload| {
+            reading: FeatureReading::Word(|workload| {
                 let written = workload.flows.iter().flat_map(Flow::written).map(|(.., memory)| memory.device);
                 written.max().map(|device| device.to_string()).unwrap_or_default()
             }),
             phrase: "memory that is written to",
-            advice: Advice::Word("let data arrive in {}"),
+            advice: FeatureAdvice::Word("let data arrive in {}"),
             walk: 180, plain: None,
         }
     }
@@ -136,9 +136,9 @@ rows! {
     } shown by {
         /// Most MRs per QP, of either side.
         Mrs "mrs" = 14 {
-            reading: Reading::Largest, walk: 70, plain: Some("1"),
+            reading: FeatureReading::Largest, walk: 70, plain: Some("1"),
             phrase: "MRs of one QP",
-            advice: Advice::Bound("use {} MRs for a QP"),
+            advice: FeatureAdvice::Bound("use {} MRs for a QP"),
         }
     }
     TotalMrs "total_mrs" MEMORY Count {
@@ -150,9 +150,9 @@ rows! {
     } shown by {
         /// MRs of the requesters of all flows together.
         TotalMrs "total_mrs" = 15 {
-            reading: Reading::Largest, walk: 60, plain: None,
+            reading: FeatureReading::Largest, walk: 60, plain: None,
             phrase: "MRs of all flows",
-            advice: Advice::Bound("use {} MRs in all"),
+            advice: FeatureAdvice::Bound("use {} MRs in all"),
         }
     }
     MrSize "mr_size" MEMORY Size {
@@ -164,9 +164,9 @@ rows! {
     } shown by {
         /// Largest MR, of either side. Units: bytes.
         MrSize "mr_size" = 16 {
-            reading: Reading::Largest, walk: 50, plain: Some("4MiB"),
+            reading: FeatureReading::Largest, walk: 50, plain: Some("4MiB"),
             phrase: "size of an MR",
-            advice: Advice::Bound("make an MR {}"),
+            advice: FeatureAdvice::Bound("make an MR {}"),
         }
     }
     PinnedPerHost "pinned_per_host" MEMORY Size {
@@ -189,9 +189,9 @@ rows! {
     } shown by {
         /// Transports of all flows, sorted and joined by `+`.
         QpType "qp_type" = 0 {
-            reading: Reading::Words, walk: 220, plain: Some("RC"),
+            reading: FeatureReading::Words, walk: 220, plain: Some("RC"),
             phrase: "transport",
-            advice: Advice::Word("use {} instead of {now}"),
+            advice: FeatureAdvice::Word("use {} instead of {now}"),
         }
     }
     Opcode "opcode" TRANSPORT Opcode {
@@ -208,9 +208,9 @@ rows! {
     } shown by {
         /// Opcodes of all requests, sorted and joined by `+`.
         Opcode "opcode" = 1 {
-            reading: Reading::Words, walk: 210, plain: Some("WRITE"),
+            reading: FeatureReading::Words, walk: 210, plain: Some("WRITE"),
             phrase: "operation",
-            advice: Advice::Word("use {} instead of {now}"),
+            advice: FeatureAdvice::Word("use {} instead of {now}"),
         }
     }
     MixedOpcodes "mixed_opcodes" TRANSPORT Truth also Opcode {
@@ -232,9 +232,9 @@ rows! {
     } shown by {
         /// Largest path MTU. Units: bytes.
         Mtu "mtu" = 2 {
-            reading: Reading::Largest, walk: 130, plain: Some("4096"),
+            reading: FeatureReading::Largest, walk: 130, plain: Some("4096"),
             phrase: "path MTU",
-            advice: Advice::Bound("use a path MTU of {}"),
+            advice: FeatureAdvice::Bound("use a path MTU of {}"),
         }
     }
     Qps "qps" TRANSPORT Count {
@@ -246,9 +246,9 @@ rows! {
     } shown by {
         /// Most QPs of one flow.
         Qps "qps" = 3 {
-            reading: Reading::Largest, walk: 170, plain: Some("8"),
+            reading: FeatureReading::Largest, walk: 170, plain: Some("8"),
             phrase: "QPs of one flow",
-            advice: Advice::Bound("use {} QPs in a flow"),
+            advice: FeatureAdvice::Bound("use {} QPs in a flow"),
         }
     }
     TotalQps "total_qps" TRANSPORT Count {
@@ -260,9 +260,9 @@ rows! {
     } shown by {
         /// QPs of all flows together.
         TotalQps "total_qps" = 4 {
-            reading: Reading::Largest, walk: 160, plain: None,
+            reading: FeatureReading::Largest, walk: 160, plain: None,
             phrase: "QPs of all flows",
-            advice: Advice::Bound("use {} QPs in all"),
+            advice: FeatureAdvice::Bound("use {} QPs in all"),
         }
     }
     SendWqDepth "send_wq_depth" TRANSPORT Count twin RecvWqDepth {
@@ -277,9 +277,9 @@ rows! {
     } shown by {
         /// Deepest send queue.
         SendWqDepth "send_wq_depth" = 7 {
-            reading: Reading::Largest, walk: 40, plain: Some("128"),
+            reading: FeatureReading::Largest, walk: 40, plain: Some("128"),
             phrase: "depth of the send queue",
-            advice: Advice::Bound("keep {} requests in a send queue"),
+            advice: FeatureAdvice::Bound("keep {} requests in a send queue"),
         }
     }
     RecvWqDepth "recv_wq_depth" TRANSPORT Count twin SendWqDepth {
@@ -294,9 +294,9 @@ rows! {
     } shown by {
         /// Deepest receive queue.
         RecvWqDepth "recv_wq_depth" = 8 {
-            reading: Reading::Largest, walk: 30, plain: Some("128"),
+            reading: FeatureReading::Largest, walk: 30, plain: Some("128"),
             phrase: "depth of the receive queue",
-            advice: Advice::Bound("keep {} receives in a receive queue"),
+            advice: FeatureAdvice::Bound("keep {} receives in a receive queue"),
         }
     }
     SendBatch "send_batch" TRANSPORT Count twin RecvBatch {
@@ -308,9 +308,9 @@ rows! {
     } shown by {
         /// Most send work requests in one post call.
         SendBatch "send_batch" = 5 {
-            reading: Reading::Largest, walk: 20, plain: Some("1"),
+            reading: FeatureReading::Largest, walk: 20, plain: Some("1"),
             phrase: "send requests in one post call",
-            advice: Advice::Bound("post {} requests per call"),
+            advice: FeatureAdvice::Bound("post {} requests per call"),
         }
     }
     RecvBatch "recv_batch" TRANSPORT Count twin SendBatch {
@@ -322,9 +322,9 @@ rows! {
     } shown by {
         /// Most receive work requests in one post call.
         RecvBatch "recv_batch" = 6 {
-            reading: Reading::Largest, walk: 10, plain: Some("1"),
+            reading: FeatureReading::Largest, walk: 10, plain: Some("1"),
             phrase: "receive requests in one post call",
-            advice: Advice::Bound("post {} receives per call"),
+            advice: FeatureAdvice::Bound("post {} receives per call"),
         }
     }
     SgeCount "sge_count" TRANSPORT Count {
@@ -337,9 +337,9 @@ rows! {
     } shown by {
         /// Longest scatter-gather list.
         SgeCount "sge_count" = 9 {
-            reading: Reading::Largest, walk: 80, plain: Some("1"),
+            reading: FeatureReading::Largest, walk: 80, plain: Some("1"),
             phrase: "elements of one scatter-gather list",
-            advice: Advice::Bound("use {} elements in a request"),
+            advice: FeatureAdvice::Bound("use {} elements in a request"),
         }
     }
     Inline "inline" TRANSPORT Size {
@@ -352,9 +352,9 @@ rows! {
     } shown by {
         /// Longest message that is posted inline. Units: bytes.
         Inline "inline" = 22 {
-            reading: Reading::Largest, walk: 75, plain: Some("0B"),
+            reading: FeatureReading::Largest, walk: 75, plain: Some("0B"),
             phrase: "longest inline message",
-            advice: Advice::BoundOrNone {
+            advice: FeatureAdvice::BoundOrNone {
                 bound: "post messages of {} inline",
                 none: "post no message inline",
             },
@@ -373,9 +373,9 @@ rows! {
     } shown by {
         /// Longest pause between post calls. Units: ns.
         InterarrivalNs "interarrival_ns" = 23 {
-            reading: Reading::Largest, walk: 15, plain: Some("0"),
+            reading: FeatureReading::Largest, walk: 15, plain: Some("0"),
             phrase: "pause between post calls in ns",
-            advice: Advice::BoundOrNone {
+            advice: FeatureAdvice::BoundOrNone {
                 bound: "pause for {} ns between post calls",
                 none: "do not pause between post calls",
             },
@@ -393,9 +393,9 @@ rows! {
     } shown by {
         /// Most QPs that an end makes and destroys. Units: per second.
         QpsMadePerSec "qps_made_per_sec" = 25 {
-            reading: Reading::Largest, walk: 2, plain: Some("0"),
+            reading: FeatureReading::Largest, walk: 2, plain: Some("0"),
             phrase: "QPs made and destroyed per second",
-            advice: Advice::BoundOrNone {
+            advice: FeatureAdvice::BoundOrNone {
                 bound: "make {} QPs per second while traffic runs",
                 none: "make no QPs while traffic runs",
             },
@@ -413,9 +413,9 @@ rows! {
     } shown by {
         /// Most MRs that an end registers and deregisters. Units: per second.
         MrsMadePerSec "mrs_made_per_sec" = 26 {
-            reading: Reading::Largest, walk: 4, plain: Some("0"),
+            reading: FeatureReading::Largest, walk: 4, plain: Some("0"),
             phrase: "MRs registered and deregistered per second",
-            advice: Advice::BoundOrNone {
+            advice: FeatureAdvice::BoundOrNone {
                 bound: "register {} MRs per second while traffic runs",
                 none: "register no MRs while traffic runs",
             },
@@ -430,9 +430,9 @@ rows! {
     } shown by {
         /// Most packets that the path of a flow loses, of a million.
         LossPpm "loss_ppm" = 27 {
-            reading: Reading::Largest, walk: 6, plain: Some("0"),
+            reading: FeatureReading::Largest, walk: 6, plain: Some("0"),
             phrase: "packets of a million that the path loses",
-            advice: Advice::BoundOrNone {
+            advice: FeatureAdvice::BoundOrNone {
                 bound: "use a path that loses {} packets of a million",
                 none: "use a path that loses no packets",
             },
@@ -450,9 +450,9 @@ rows! {
     } shown by {
         /// Longest delay that the path of a flow adds. Units: ns.
         PathDelayNs "path_delay_ns" = 28 {
-            reading: Reading::Largest, walk: 8, plain: Some("0"),
+            reading: FeatureReading::Largest, walk: 8, plain: Some("0"),
             phrase: "delay of the path in ns",
-            advice: Advice::BoundOrNone {
+            advice: FeatureAdvice::BoundOrNone {
                 bound: "use a path whose delay is {} ns",
                 none: "use a path without added delay",
             },
@@ -476,21 +476,21 @@ rows! {
     } shown by {
         /// Smallest message of any request. Units: bytes.
         MessageMin "message_min" = 10 {
-            reading: Reading::Smallest, walk: 100, plain: Some("64KiB"),
+            reading: FeatureReading::Smallest, walk: 100, plain: Some("64KiB"),
             phrase: "smallest message",
-            advice: Advice::Bound("make the shortest message {}"),
+            advice: FeatureAdvice::Bound("make the shortest message {}"),
         }
         /// Largest message of any request. Units: bytes.
         MessageMax "message_max" = 11 {
-            reading: Reading::Largest, walk: 90, plain: Some("64KiB"),
+            reading: FeatureReading::Largest, walk: 90, plain: Some("64KiB"),
             phrase: "largest message",
-            advice: Advice::Bound("make the longest message {}"),
+            advice: FeatureAdvice::Bound("make the longest message {}"),
         }
         /// Whether one request vector holds a short and a long element or message.
         MessageMix "message_mix" = 13 {
-            reading: Reading::Word(|workload| workload.flows.iter().any(Flow::is_mixed).to_string()),
+            reading: FeatureReading::Word(|workload| workload.flows.iter().any(Flow::is_mixed).to_string()),
             phrase: "short and long messages or elements mixed",
-            advice: Advice::Truth {
+            advice: FeatureAdvice::Truth {
                 on: "mix short and long elements",
                 off: "do not mix short and long elements",
             },
@@ -498,12 +498,12 @@ rows! {
         }
         /// Smallest scatter-gather element of any request. Units: bytes.
         SgeMin "sge_min" = 12 {
-            reading: Reading::Number(|workload| {
+            reading: FeatureReading::Number(|workload| {
                 let requests = workload.flows.iter().flat_map(|flow| &flow.pattern);
                 requests.flat_map(|request| &request.sge).map(|size| size.0).min().unwrap_or(0)
             }),
             phrase: "smallest scatter-gather element",
-            advice: Advice::Bound("make the shortest element {}"),
+            advice: FeatureAdvice::Bound("make the shortest element {}"),
             walk: 110, plain: Some("64KiB"),
         }
     }
@@ -519,9 +519,9 @@ rows! {
     } shown by {
         /// Whether traffic runs from `a` to `b` and from `b` to `a`.
         Bidirectional "bidirectional" = 20 {
-            reading: Reading::Words, walk: 150, plain: Some("false"),
+            reading: FeatureReading::Words, walk: 150, plain: Some("false"),
             phrase: "traffic in both directions",
-            advice: Advice::Truth { on: "send in both directions", off: "send in one direction only" },
+            advice: FeatureAdvice::Truth { on: "send in both directions", off: "send in one direction only" },
         }
     }
     Loopback "loopback" TOPOLOGY Truth {
@@ -536,9 +536,9 @@ rows! {
     } shown by {
         /// Whether some flow stays on its host.
         Loopback "loopback" = 21 {
-            reading: Reading::Words,
+            reading: FeatureReading::Words,
             phrase: "loopback traffic",
-            advice: Advice::Truth {
+            advice: FeatureAdvice::Truth {
                 on: "send to the same host as well",
                 off: "keep traffic within a host off the NIC",
             },
@@ -558,9 +558,9 @@ rows! {
     } shown by {
         /// Which ports of a bonded NIC the QPs of all flows use, sorted and joined by `+`.
         Ports "ports" = 24 {
-            reading: Reading::Words,
+            reading: FeatureReading::Words,
             phrase: "ports of a bonded NIC",
-            advice: Advice::Word("let QPs use ports as {} instead of {now}"),
+            advice: FeatureAdvice::Word("let QPs use ports as {} instead of {now}"),
             walk: 145, plain: Some("hashed"),
         }
     }

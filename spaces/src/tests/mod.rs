@@ -9,7 +9,7 @@ mod table;
 
 use std::fmt::Write as _;
 
-use crate::dimensions::{Kind, TABLE};
+use crate::dimensions::{DimensionKind, TABLE};
 use crate::{Space, Workload, workload_from_yaml};
 use rand_pcg::Pcg64;
 
@@ -28,7 +28,7 @@ fn widest() -> Space {
     for row in TABLE.iter().filter(|row| row.optional().is_some()) {
         let dimension = row.dimension;
         let _ = match row.kind {
-            Kind::Count | Kind::Size => writeln!(yaml, "{}: {{min: 0}}", row.name),
+            DimensionKind::Count | DimensionKind::Size => writeln!(yaml, "{}: {{min: 0}}", row.name),
             _ => {
                 let words: Vec<String> = (row.limit.0..=row.limit.1).map(|code| dimension.word(code)).collect();
                 writeln!(yaml, "{}: [{}]", row.name, words.join(", "))

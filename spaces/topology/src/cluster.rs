@@ -20,14 +20,14 @@ const MAX_NAME: usize = 255;
 /// A port of a NIC; the ports of one side lead to the same leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum PortSide {
     /// The first port.
     Left,
     /// The second port.
     Right,
 }
 
-impl Side {
+impl PortSide {
     /// Both, in order.
     pub const BOTH: [Self; 2] = [Self::Left, Self::Right];
 
@@ -94,7 +94,7 @@ pub struct Cluster {
     pub hash_seed: u64,
     /// What has failed from the beginning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed: Vec<Part>,
+    pub failed: Vec<FabricPart>,
     /// What the hosts are called, in their order; none or all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_names: Vec<String>,
@@ -119,7 +119,7 @@ fn two() -> u32 {
     expecting = "a part has the keys host, nic and port (left or right), or leaf, spine and, for one cable, cable; all but the \
                  port are whole numbers from 0"
 )]
-pub enum Part {
+pub enum FabricPart {
     /// A port of a NIC.
     Port {
         /// Host, from 0.
@@ -127,7 +127,7 @@ pub enum Part {
         /// NIC of the host, from 0.
         nic: u32,
         /// Which port.
-        port: Side,
+        port: PortSide,
     },
     /// One cable, or all between a leaf and a spine.
     Cable {
@@ -144,15 +144,15 @@ pub enum Part {
 /// One direction of something that carries bits. NICs, leaves and planes count from 0 through the cluster; a plane is a
 /// cable of a spine, `spine x cables + cable`, so that each leaf has one link of each plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Link {
+pub enum FabricLink {
     /// From a host's memory into the NIC.
     NicOut(u32),
     /// From the NIC into the host's memory.
     NicIn(u32),
     /// From a port to its leaf.
-    PortOut(u32, Side),
+    PortOut(u32, PortSide),
     /// From the leaf to a port.
-    PortIn(u32, Side),
+    PortIn(u32, PortSide),
     /// From a leaf to a spine: leaf and plane.
     Up(u32, u32),
     /// From a spine to a leaf: leaf and plane.
@@ -161,12 +161,12 @@ pub enum Link {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ClusterFile {
     cluster: Cluster,
 }
 
 #[derive(Serialize)]
-struct Out<'c> {
+struct WrittenCluster<'c> {
     kelpie: &'static str,
     cluster: &'c Cluster,
 }
@@ -187,14 +187,15 @@ impl Cluster {
     /// assert!(error.to_string().contains("cluster.leaves: 3 leaves"), "{error}");
     /// ```
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, DocumentError> {
-        let (document, File { cluster }) = read_tagged::<File>(file, text, Self::FORMAT)?;
+        let (document, ClusterFile { cluster }) = read_tagged::<ClusterFile>(file, text, Self::FORMAT)?;
         document.refuse_all(cluster.broken_rules().into_iter().map(|(key, rule)| (format!("cluster.{key}"), rule)))?;
         Ok(cluster)
     }
 
     /// The file again.
     pub fn to_yaml(&self) -> String {
-        serde_yaml::to_string(&Out { kelpie: Self::FORMAT, cluster: self }).expect("numbers and words are YAML")
+        serde_yaml::to_string(&WrittenCluster { kelpie: Self::FORMAT, cluster: self })
+            .expect("numbers and words are YAML")
     }
 
     fn broken_rules(&self) -> Vec<(String, String)> {
@@ -233,7 +234,8 @@ impl Cluster {
         if broken.is_empty() {
             broken.extend(self.broken_names());
             broken.extend(self.broken_ranks(nics));
-            let unknown = |(index, part): (usize, &Part)| Some((format!("failed[{index}]"), self.unknown(*part)?));
+            let unknown =
+                |(index, part): (usize, &FabricPart)| Some((format!("failed[{index}]"), self.unknown(*part)?));
             broken.extend(self.failed.iter().enumerate().filter_map(unknown));
         }
         broken
@@ -285,15 +287,15 @@ impl Cluster {
     }
 
     /// Why there is no such part, if there is none.
-    pub fn unknown(&self, part: Part) -> Option<String> {
+    pub fn unknown(&self, part: FabricPart) -> Option<String> {
         match part {
-            Part::Port { host, nic, port } => {
+            FabricPart::Port { host, nic, port } => {
                 let there = host < self.hosts && nic < self.nics_per_host && (port.index() as u32) < self.ports_per_nic;
                 let (hosts, nics, ports) = (self.hosts, self.nics_per_host, self.ports_per_nic);
                 (!there)
                     .then(|| format!("no such port: {hosts} hosts with {nics} NICs of {ports} ports, counted from 0"))
             }
-            Part::Cable { leaf, spine, cable } => {
+            FabricPart::Cable { leaf, spine, cable } => {
                 let there = leaf < self.leaves && spine < self.spines && cable.unwrap_or(0) < self.cables;
                 let (leaves, spines, cables) = (self.leaves, self.spines, self.cables);
                 let rule =
@@ -314,8 +316,8 @@ impl Cluster {
     }
 
     /// Ports that a NIC has.
-    pub fn sides(&self) -> &'static [Side] {
-        &Side::BOTH[..self.ports_per_nic as usize]
+    pub fn sides(&self) -> &'static [PortSide] {
+        &PortSide::BOTH[..self.ports_per_nic as usize]
     }
 
     /// Sets of leaves that NICs share: one leaf per side, or one for all ports.
@@ -324,7 +326,7 @@ impl Cluster {
     }
 
     /// The leaf at a port of a NIC.
-    pub fn leaf(&self, nic: u32, side: Side) -> u32 {
+    pub fn leaf(&self, nic: u32, side: PortSide) -> u32 {
         if self.leaves == 1 {
             return 0;
         }
@@ -342,69 +344,71 @@ impl Cluster {
     }
 
     /// All links, in the order of [`Cluster::index`].
-    pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
+    pub fn links(&self) -> impl Iterator<Item = FabricLink> + '_ {
         let nics = 0..self.nics();
         let ports = move || (0..self.nics()).flat_map(|nic| self.sides().iter().map(move |side| (nic, *side)));
         let cables = move || (0..self.leaves).flat_map(|leaf| (0..self.planes()).map(move |plane| (leaf, plane)));
-        let own = nics.clone().map(Link::NicOut).chain(nics.map(Link::NicIn));
-        let out = ports().map(|(nic, side)| Link::PortOut(nic, side));
-        let own = own.chain(out).chain(ports().map(|(nic, side)| Link::PortIn(nic, side)));
-        let up = cables().map(|(leaf, plane)| Link::Up(leaf, plane));
-        own.chain(up).chain(cables().map(|(leaf, plane)| Link::Down(leaf, plane)))
+        let own = nics.clone().map(FabricLink::NicOut).chain(nics.map(FabricLink::NicIn));
+        let out = ports().map(|(nic, side)| FabricLink::PortOut(nic, side));
+        let own = own.chain(out).chain(ports().map(|(nic, side)| FabricLink::PortIn(nic, side)));
+        let up = cables().map(|(leaf, plane)| FabricLink::Up(leaf, plane));
+        own.chain(up).chain(cables().map(|(leaf, plane)| FabricLink::Down(leaf, plane)))
     }
 
     /// Place of a link among all.
-    pub fn index(&self, link: Link) -> usize {
+    pub fn index(&self, link: FabricLink) -> usize {
         let [nics, ports, planes] = [self.nics(), self.ports_per_nic, self.planes()].map(|count| count as usize);
         let cables = self.leaves as usize * planes;
         let ends = 2 * nics;
-        let port = |nic: u32, side: Side| nic as usize * ports + side.index();
+        let port = |nic: u32, side: PortSide| nic as usize * ports + side.index();
         let cable = |leaf: u32, plane: u32| leaf as usize * planes + plane as usize;
         match link {
-            Link::NicOut(nic) => nic as usize,
-            Link::NicIn(nic) => nics + nic as usize,
-            Link::PortOut(nic, side) => ends + port(nic, side),
-            Link::PortIn(nic, side) => ends + nics * ports + port(nic, side),
-            Link::Up(leaf, plane) => ends + 2 * nics * ports + cable(leaf, plane),
-            Link::Down(leaf, plane) => ends + 2 * nics * ports + cables + cable(leaf, plane),
+            FabricLink::NicOut(nic) => nic as usize,
+            FabricLink::NicIn(nic) => nics + nic as usize,
+            FabricLink::PortOut(nic, side) => ends + port(nic, side),
+            FabricLink::PortIn(nic, side) => ends + nics * ports + port(nic, side),
+            FabricLink::Up(leaf, plane) => ends + 2 * nics * ports + cable(leaf, plane),
+            FabricLink::Down(leaf, plane) => ends + 2 * nics * ports + cables + cable(leaf, plane),
         }
     }
 
     /// What a link carries. Units: Gbit/s.
-    pub fn capacity_gbps(&self, link: Link) -> f64 {
+    pub fn capacity_gbps(&self, link: FabricLink) -> f64 {
         match link {
-            Link::NicOut(_) | Link::NicIn(_) => self.nic_gbps.unwrap_or(self.port_gbps * f64::from(self.ports_per_nic)),
-            Link::PortOut(..) | Link::PortIn(..) => self.port_gbps,
-            Link::Up(..) | Link::Down(..) => self.cable_gbps,
+            FabricLink::NicOut(_) | FabricLink::NicIn(_) => {
+                self.nic_gbps.unwrap_or(self.port_gbps * f64::from(self.ports_per_nic))
+            }
+            FabricLink::PortOut(..) | FabricLink::PortIn(..) => self.port_gbps,
+            FabricLink::Up(..) | FabricLink::Down(..) => self.cable_gbps,
         }
     }
 
     /// A name for people, such as `host 3 nic 0 left out`.
-    pub fn name(&self, link: Link) -> String {
+    pub fn name(&self, link: FabricLink) -> String {
         let nic = |nic: u32| format!("host {} nic {}", nic / self.nics_per_host, nic % self.nics_per_host);
-        let side = |side: Side| if side == Side::Left { "left" } else { "right" };
+        let side = |side: PortSide| if side == PortSide::Left { "left" } else { "right" };
         let cable = |plane: u32| format!("spine {} cable {}", plane / self.cables, plane % self.cables);
         match link {
-            Link::NicOut(n) => format!("{} out", nic(n)),
-            Link::NicIn(n) => format!("{} in", nic(n)),
-            Link::PortOut(n, s) => format!("{} {} out", nic(n), side(s)),
-            Link::PortIn(n, s) => format!("{} {} in", nic(n), side(s)),
-            Link::Up(leaf, plane) => format!("leaf {leaf} to {}", cable(plane)),
-            Link::Down(leaf, plane) => format!("{} to leaf {leaf}", cable(plane)),
+            FabricLink::NicOut(n) => format!("{} out", nic(n)),
+            FabricLink::NicIn(n) => format!("{} in", nic(n)),
+            FabricLink::PortOut(n, s) => format!("{} {} out", nic(n), side(s)),
+            FabricLink::PortIn(n, s) => format!("{} {} in", nic(n), side(s)),
+            FabricLink::Up(leaf, plane) => format!("leaf {leaf} to {}", cable(plane)),
+            FabricLink::Down(leaf, plane) => format!("{} to leaf {leaf}", cable(plane)),
         }
     }
 
     /// The links of a part, both directions.
-    pub fn links_of(&self, part: Part) -> Vec<Link> {
+    pub fn links_of(&self, part: FabricPart) -> Vec<FabricLink> {
         match part {
-            Part::Port { host, nic, port } => {
+            FabricPart::Port { host, nic, port } => {
                 let nic = self.nic(host, nic);
-                vec![Link::PortOut(nic, port), Link::PortIn(nic, port)]
+                vec![FabricLink::PortOut(nic, port), FabricLink::PortIn(nic, port)]
             }
-            Part::Cable { leaf, spine, cable } => {
+            FabricPart::Cable { leaf, spine, cable } => {
                 let cables = cable.map_or(0..self.cables, |cable| cable..cable + 1);
                 let planes = cables.map(|cable| spine * self.cables + cable);
-                planes.flat_map(|plane| [Link::Up(leaf, plane), Link::Down(leaf, plane)]).collect()
+                planes.flat_map(|plane| [FabricLink::Up(leaf, plane), FabricLink::Down(leaf, plane)]).collect()
             }
         }
     }
@@ -427,7 +431,7 @@ impl Working {
     }
 
     /// A part fails, or works again.
-    pub fn set(&mut self, cluster: &Cluster, part: Part, works: bool) {
+    pub fn set(&mut self, cluster: &Cluster, part: FabricPart, works: bool) {
         for link in cluster.links_of(part) {
             let now = &mut self.works[cluster.index(link)];
             self.failed = self.failed + usize::from(*now) - usize::from(works);
@@ -436,7 +440,7 @@ impl Working {
     }
 
     /// Whether a link works.
-    pub fn has(&self, cluster: &Cluster, link: Link) -> bool {
+    pub fn has(&self, cluster: &Cluster, link: FabricLink) -> bool {
         self.works[cluster.index(link)]
     }
 

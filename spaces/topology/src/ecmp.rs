@@ -1,6 +1,6 @@
 //! Where a flow goes: the hash of its bond, its leaf and its spine over what works. Pure functions.
 
-use crate::cluster::{Cluster, Link, Side, Working};
+use crate::cluster::{Cluster, FabricLink, PortSide, Working};
 
 /// Share of lost packets from which on a path is faulty. Source: our choice: RoCE's go-back-N loses far more than this
 /// share of throughput.
@@ -19,50 +19,51 @@ pub struct FlowKey {
 
 /// The way of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Path {
+pub struct EcmpPath {
     /// Port by which it leaves.
-    pub out: Side,
+    pub out: PortSide,
     /// Planes to the spine and from it, if it crosses one; both of the same spine.
     pub planes: Option<(u32, u32)>,
     /// Port at which it arrives.
-    pub arrives: Side,
+    pub arrives: PortSide,
 }
 
-impl Path {
+impl EcmpPath {
     /// Its links in order.
-    pub fn links(&self, cluster: &Cluster, from: u32, to: u32) -> Vec<Link> {
-        let mut links = vec![Link::NicOut(from), Link::PortOut(from, self.out)];
+    pub fn links(&self, cluster: &Cluster, from: u32, to: u32) -> Vec<FabricLink> {
+        let mut links = vec![FabricLink::NicOut(from), FabricLink::PortOut(from, self.out)];
         if let Some((up, down)) = self.planes {
-            links.push(Link::Up(cluster.leaf(from, self.out), up));
-            links.push(Link::Down(cluster.leaf(to, self.arrives), down));
+            links.push(FabricLink::Up(cluster.leaf(from, self.out), up));
+            links.push(FabricLink::Down(cluster.leaf(to, self.arrives), down));
         }
-        links.extend([Link::PortIn(to, self.arrives), Link::NicIn(to)]);
+        links.extend([FabricLink::PortIn(to, self.arrives), FabricLink::NicIn(to)]);
         links
     }
 }
 
 impl Cluster {
     /// The port that a bond with `layer3+4` hashes a flow to, if one works.
-    pub fn transmit(&self, working: &Working, flow: FlowKey) -> Option<Side> {
+    pub fn transmit(&self, working: &Working, flow: FlowKey) -> Option<PortSide> {
         let salt = 1 << 40 | u64::from(flow.from);
-        let works = self.sides().iter().copied().filter(|side| working.has(self, Link::PortOut(flow.from, *side)));
+        let works =
+            self.sides().iter().copied().filter(|side| working.has(self, FabricLink::PortOut(flow.from, *side)));
         choose(self.hash(salt, flow), works)
     }
 
     /// Where a flow that leaves by port `out` goes; nowhere if nothing that works leads there.
-    pub fn route(&self, working: &Working, flow: FlowKey, out: Side) -> Option<Path> {
-        if !working.has(self, Link::PortOut(flow.from, out)) {
+    pub fn route(&self, working: &Working, flow: FlowKey, out: PortSide) -> Option<EcmpPath> {
+        if !working.has(self, FabricLink::PortOut(flow.from, out)) {
             return None;
         }
         let leaf = self.leaf(flow.from, out);
         let arrivals = |of_leaf: Option<u32>| {
-            let here = move |side: &Side| of_leaf.is_none_or(|leaf| self.leaf(flow.to, *side) == leaf);
-            let works = move |side: &Side| working.has(self, Link::PortIn(flow.to, *side));
+            let here = move |side: &PortSide| of_leaf.is_none_or(|leaf| self.leaf(flow.to, *side) == leaf);
+            let works = move |side: &PortSide| working.has(self, FabricLink::PortIn(flow.to, *side));
             self.sides().iter().copied().filter(here).filter(works)
         };
         let at_leaf = self.hash(2 << 40 | u64::from(leaf), flow);
         if let Some(arrives) = choose(at_leaf, arrivals(Some(leaf))) {
-            return Some(Path { out, planes: None, arrives });
+            return Some(EcmpPath { out, planes: None, arrives });
         }
         if working.all() {
             return self.route_of_all(flow, out, at_leaf);
@@ -71,24 +72,25 @@ impl Cluster {
         let down = |spine: u32| {
             let cables = spine * self.cables..(spine + 1) * self.cables;
             let ends = arrivals(None).flat_map(move |side| cables.clone().map(move |plane| (side, plane)));
-            ends.filter(move |(side, plane)| working.has(self, Link::Down(self.leaf(flow.to, *side), *plane)))
+            ends.filter(move |(side, plane)| working.has(self, FabricLink::Down(self.leaf(flow.to, *side), *plane)))
         };
-        let reaches =
-            |plane: &u32| working.has(self, Link::Up(leaf, *plane)) && down(*plane / self.cables).next().is_some();
+        let reaches = |plane: &u32| {
+            working.has(self, FabricLink::Up(leaf, *plane)) && down(*plane / self.cables).next().is_some()
+        };
         let up = choose(at_leaf, (0..self.planes()).filter(reaches))?;
         let spine = up / self.cables;
         let (arrives, plane) = choose(self.hash(3 << 40 | u64::from(spine), flow), down(spine))?;
-        Some(Path { out, planes: Some((up, plane)), arrives })
+        Some(EcmpPath { out, planes: Some((up, plane)), arrives })
     }
 
     /// The same over spines while all links work: what is chosen among can be counted.
-    fn route_of_all(&self, flow: FlowKey, out: Side, at_leaf: u64) -> Option<Path> {
+    fn route_of_all(&self, flow: FlowKey, out: PortSide, at_leaf: u64) -> Option<EcmpPath> {
         let up = at_leaf.checked_rem(u64::from(self.planes()))? as u32;
         let spine = up / self.cables;
         let ends = u64::from(self.ports_per_nic) * u64::from(self.cables);
         let end = (self.hash(3 << 40 | u64::from(spine), flow) % ends) as u32;
-        let arrives = Side::BOTH[(end / self.cables) as usize];
-        Some(Path { out, planes: Some((up, spine * self.cables + end % self.cables)), arrives })
+        let arrives = PortSide::BOTH[(end / self.cables) as usize];
+        Some(EcmpPath { out, planes: Some((up, spine * self.cables + end % self.cables)), arrives })
     }
 
     /// A hash of a flow, of its own for each switch and bond. Source: our choice; the hashes of switches are secret.
@@ -136,13 +138,13 @@ mod tests {
     #[test]
     fn counting_is_choosing() {
         // A port of a NIC that no flow here meets makes the long way be taken.
-        let (short, elsewhere) = (cluster(4, 3), crate::Part::Port { host: 1, nic: 1, port: Side::Left });
+        let (short, elsewhere) = (cluster(4, 3), crate::FabricPart::Port { host: 1, nic: 1, port: PortSide::Left });
         let (all, mut some) = (Working::of(&short), Working::of(&short));
         some.set(&short, elsewhere, false);
         assert!(all.all() && !some.all());
         for source_port in FIRST_PORT..=u16::MAX {
             let flow = FlowKey { from: 1, to: 6, source_port };
-            for out in Side::BOTH {
+            for out in PortSide::BOTH {
                 assert_eq!(short.route(&all, flow, out), short.route(&some, flow, out));
             }
         }
@@ -154,21 +156,21 @@ mod tests {
     fn flows_take_all_ways_that_work_and_no_other() {
         let (cluster, [from, to]) = (cluster(4, 3), [0, 6]);
         let mut working = Working::of(&cluster);
-        let paths = |working: &Working| -> std::collections::HashSet<Path> {
+        let paths = |working: &Working| -> std::collections::HashSet<EcmpPath> {
             let flows = (FIRST_PORT..=u16::MAX).map(|source_port| FlowKey { from, to, source_port });
             flows.filter_map(|flow| cluster.route(working, flow, cluster.transmit(working, flow)?)).collect()
         };
         // Two ports, six cables up, two ports with two cables each down.
         assert_eq!(paths(&working).len(), 2 * 6 * 4);
-        working.set(&cluster, crate::Part::Cable { leaf: 0, spine: 1, cable: Some(0) }, false);
-        working.set(&cluster, crate::Part::Port { host: 3, nic: 0, port: Side::Right }, false);
+        working.set(&cluster, crate::FabricPart::Cable { leaf: 0, spine: 1, cable: Some(0) }, false);
+        working.set(&cluster, crate::FabricPart::Port { host: 3, nic: 0, port: PortSide::Right }, false);
         let left = paths(&working);
         assert_eq!(left.len(), (5 + 6) * 2);
         for path in left {
             let links = path.links(&cluster, from, to);
             assert!(links.iter().all(|link| working.has(&cluster, *link)), "{path:?}");
         }
-        working.set(&cluster, crate::Part::Port { host: 3, nic: 0, port: Side::Left }, false);
+        working.set(&cluster, crate::FabricPart::Port { host: 3, nic: 0, port: PortSide::Left }, false);
         assert!(paths(&working).is_empty());
     }
 }

@@ -24,7 +24,7 @@ const MAX_SPEED: f64 = 1024.0;
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum NodeKind {
     /// An RDMA NIC.
     Rnic,
     /// A PCIe switch.
@@ -45,7 +45,7 @@ pub enum Kind {
     NetworkSwitch,
 }
 
-impl Kind {
+impl NodeKind {
     /// Whether loopback traffic may end here.
     pub fn is_endpoint(self) -> bool {
         matches!(self, Self::Rnic | Self::Memory | Self::Gpu | Self::Nvme)
@@ -58,7 +58,7 @@ pub struct Node {
     /// Its name, unique in the host.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// Its PCI address, `domain:bus:device.function`, if the file has one.
     pub pci: Option<String>,
     /// Rate of an RNIC's port, if the file has one. Units: Gbit/s.
@@ -67,7 +67,7 @@ pub struct Node {
 
 /// A link between two nodes, given by their indices.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Link {
+pub struct HostLink {
     /// The node that the file names first.
     pub a: usize,
     /// The other one.
@@ -82,7 +82,7 @@ pub struct Link {
     pub gt_per_sec: Option<[f64; 2]>,
 }
 
-impl Link {
+impl HostLink {
     /// What it carries, or would carry if it had trained as it could. Units: Gbit/s.
     pub fn best_gbps(&self) -> Option<f64> {
         self.able_gbps.or(self.gbps)
@@ -98,13 +98,13 @@ impl Link {
 }
 
 /// Rules that are broken: the path of the key, and the rule.
-pub type Broken = Vec<(String, String)>;
+pub type BrokenRules = Vec<(String, String)>;
 
 /// The inside of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostTopology {
     nodes: Vec<Node>,
-    links: Vec<Link>,
+    links: Vec<HostLink>,
     /// Per node, its neighbours as `(link, node)`, in the order of the file.
     neighbours: Vec<Vec<(usize, usize)>>,
 }
@@ -112,8 +112,8 @@ pub struct HostTopology {
 /// What follows the tag.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    host: Content,
+struct HostFile {
+    host: HostContent,
     /// What only a simulation of the host needs to know, and reads by itself.
     #[serde(default, rename = "simulation")]
     _simulation: IgnoredAny,
@@ -121,16 +121,16 @@ struct File {
 
 /// The file as it is written.
 #[derive(Serialize)]
-struct Out {
+struct WrittenHost {
     kelpie: &'static str,
-    host: Content,
+    host: HostContent,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Content {
-    nodes: IndexMap<String, Kind>,
-    links: Vec<Edge>,
+struct HostContent {
+    nodes: IndexMap<String, NodeKind>,
+    links: Vec<LinkEntry>,
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pci: IndexMap<String, String>,
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -139,7 +139,7 @@ struct Content {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Edge {
+struct LinkEntry {
     a: String,
     b: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,7 +166,7 @@ impl HostTopology {
     /// assert!(error.to_string().starts_with(first), "{error}");
     /// ```
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, DocumentError> {
-        let (document, File { host, .. }) = read_tagged(file, text, FORMAT)?;
+        let (document, HostFile { host, .. }) = read_tagged(file, text, FORMAT)?;
         Self::of(&host).map_err(|broken| document.refuse_each(broken))
     }
 
@@ -182,9 +182,9 @@ impl HostTopology {
     ///
     /// # Errors
     /// The paths of the keys that break rules, as a file would have them, and the rules.
-    pub fn new(nodes: Vec<Node>, links: Vec<Link>) -> Result<Self, Broken> {
+    pub fn new(nodes: Vec<Node>, links: Vec<HostLink>) -> Result<Self, BrokenRules> {
         let sizes = [("host.nodes", nodes.len(), MAX_NODES), ("host.links", links.len(), MAX_LINKS)];
-        let mut broken: Broken = sizes.into_iter().filter_map(broken_size).collect();
+        let mut broken: BrokenRules = sizes.into_iter().filter_map(broken_size).collect();
         let mut neighbours = vec![Vec::new(); nodes.len()];
         for (index, link) in links.iter().enumerate().take(MAX_LINKS) {
             let mut refuse =
@@ -214,7 +214,7 @@ impl HostTopology {
         for node in &nodes {
             if let Some(gbps) = node.port_gbps {
                 let refuse = |rule: &str| (format!("host.ports.{}", node.name), rule.to_owned());
-                if node.kind != Kind::Rnic {
+                if node.kind != NodeKind::Rnic {
                     broken.push(refuse("only an RNIC has a port"));
                 } else if !(gbps.is_finite() && gbps > 0.0) {
                     broken.push(refuse("write a rate above 0 Gbit/s, or leave it out"));
@@ -224,8 +224,8 @@ impl HostTopology {
         if broken.is_empty() { Ok(Self { nodes, links, neighbours }) } else { Err(broken) }
     }
 
-    fn of(content: &Content) -> Result<Self, Broken> {
-        let mut broken = Broken::new();
+    fn of(content: &HostContent) -> Result<Self, BrokenRules> {
+        let mut broken = BrokenRules::new();
         for name in content.nodes.keys() {
             let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.:/".contains(letter);
             if name.is_empty() || name.chars().count() > MAX_NAME || !name.chars().all(is_plain) {
@@ -246,8 +246,8 @@ impl HostTopology {
             let ends =
                 [("a", &edge.a), ("b", &edge.b)].map(|(key, name)| find(name, format!("host.links[{index}].{key}")));
             if let [Some(a), Some(b)] = ends {
-                let Edge { gbps, able_gbps, lanes, gt_per_sec, .. } = *edge;
-                links.push(Link { a, b, gbps, able_gbps, lanes, gt_per_sec });
+                let LinkEntry { gbps, able_gbps, lanes, gt_per_sec, .. } = *edge;
+                links.push(HostLink { a, b, gbps, able_gbps, lanes, gt_per_sec });
             }
         }
         for name in content.pci.keys() {
@@ -271,18 +271,18 @@ impl HostTopology {
     /// Writes the host; [`HostTopology::from_yaml`] reads the same host back.
     pub fn to_yaml(&self) -> String {
         let name = |index: usize| self.nodes[index].name.clone();
-        let edge = |link: &Link| {
-            let Link { a, b, gbps, able_gbps, lanes, gt_per_sec } = *link;
-            Edge { a: name(a), b: name(b), gbps, able_gbps, lanes, gt_per_sec }
+        let edge = |link: &HostLink| {
+            let HostLink { a, b, gbps, able_gbps, lanes, gt_per_sec } = *link;
+            LinkEntry { a: name(a), b: name(b), gbps, able_gbps, lanes, gt_per_sec }
         };
         let pci = |node: &Node| node.pci.clone().map(|address| (node.name.clone(), address));
-        let content = Content {
+        let content = HostContent {
             nodes: self.nodes.iter().map(|node| (node.name.clone(), node.kind)).collect(),
             links: self.links.iter().map(edge).collect(),
             pci: self.nodes.iter().filter_map(pci).collect(),
             ports: self.nodes.iter().filter_map(|node| Some((node.name.clone(), node.port_gbps?))).collect(),
         };
-        serde_yaml::to_string(&Out { kelpie: FORMAT, host: content })
+        serde_yaml::to_string(&WrittenHost { kelpie: FORMAT, host: content })
             .expect("a host holds only words and numbers, which YAML can write")
     }
 
@@ -292,7 +292,7 @@ impl HostTopology {
     }
 
     /// The links, in the order of the file.
-    pub fn links(&self) -> &[Link] {
+    pub fn links(&self) -> &[HostLink] {
         &self.links
     }
 
@@ -303,7 +303,7 @@ impl HostTopology {
 
     /// The name of a link: its two nodes as the file has them, such as `psw0|cpu0`.
     pub fn link_name(&self, link: usize) -> String {
-        let Link { a, b, .. } = self.links[link];
+        let HostLink { a, b, .. } = self.links[link];
         format!("{}|{}", self.nodes[a].name, self.nodes[b].name)
     }
 
@@ -321,13 +321,13 @@ impl HostTopology {
 
     /// Whether a link is a cable of the network: between RNICs, between their switches, or from one to the other.
     pub fn is_cable(&self, link: usize) -> bool {
-        let Link { a, b, .. } = self.links[link];
-        [a, b].iter().all(|node| matches!(self.nodes[*node].kind, Kind::Rnic | Kind::NetworkSwitch))
+        let HostLink { a, b, .. } = self.links[link];
+        [a, b].iter().all(|node| matches!(self.nodes[*node].kind, NodeKind::Rnic | NodeKind::NetworkSwitch))
     }
 
     /// The memory to which an RNIC has the fewest links, and these.
     pub fn nearest_memory(&self, rnic: usize) -> Option<(usize, Vec<usize>)> {
-        let memories = (0..self.nodes.len()).filter(|node| self.nodes[*node].kind == Kind::Memory);
+        let memories = (0..self.nodes.len()).filter(|node| self.nodes[*node].kind == NodeKind::Memory);
         let reached = memories.filter_map(|memory| Some((memory, self.route(rnic, memory)?)));
         reached.min_by_key(|(_, links)| links.len())
     }
@@ -361,7 +361,7 @@ impl HostTopology {
 
     /// The node at the other end of a link.
     pub fn other_end(&self, link: usize, node: usize) -> usize {
-        let Link { a, b, .. } = self.links[link];
+        let HostLink { a, b, .. } = self.links[link];
         if a == node { b } else { a }
     }
 
@@ -375,7 +375,7 @@ impl HostTopology {
     }
 
     /// The kinds of the nodes along a route from `from`, both ends included.
-    pub fn kinds(&self, from: usize, route: &[usize]) -> Vec<Kind> {
+    pub fn kinds(&self, from: usize, route: &[usize]) -> Vec<NodeKind> {
         self.nodes_on(from, route).into_iter().map(|node| self.nodes[node].kind).collect()
     }
 }
@@ -383,11 +383,11 @@ impl HostTopology {
 /// Whether the RNIC alone limits a healthy path through nodes of these kinds: to any memory, and to what is below its
 /// own switch. Source: Hostping (Liu et al., NSDI 2023), "affinitive". Another RNIC is not: the port limits what goes
 /// there.
-pub fn is_affinitive(kinds: &[Kind]) -> bool {
-    let is_root = |kind: &Kind| matches!(kind, Kind::Socket | Kind::NumaNode | Kind::RootPort);
+pub fn is_affinitive(kinds: &[NodeKind]) -> bool {
+    let is_root = |kind: &NodeKind| matches!(kind, NodeKind::Socket | NodeKind::NumaNode | NodeKind::RootPort);
     match kinds.last() {
-        Some(Kind::Memory) => true,
-        Some(Kind::Rnic) => false,
+        Some(NodeKind::Memory) => true,
+        Some(NodeKind::Rnic) => false,
         _ => !kinds.iter().any(is_root),
     }
 }
@@ -418,7 +418,10 @@ host:
         let route = host.route(node("rnic0"), node("mem0")).expect("a tree is connected");
         let names: Vec<String> = route.iter().map(|link| host.link_name(*link)).collect();
         assert_eq!(names, ["rnic0|psw0", "psw0|cpu0", "mem0|cpu0"]);
-        assert_eq!(host.kinds(node("rnic0"), &route), [Kind::Rnic, Kind::PcieSwitch, Kind::Socket, Kind::Memory]);
+        assert_eq!(
+            host.kinds(node("rnic0"), &route),
+            [NodeKind::Rnic, NodeKind::PcieSwitch, NodeKind::Socket, NodeKind::Memory]
+        );
         assert_eq!(host.route(node("gpu0"), node("gpu0")), Some(Vec::new()));
         assert_eq!(HostTopology::from_yaml("t.yaml", &host.to_yaml()), Ok(host));
     }
@@ -481,7 +484,7 @@ host:
             host.nearest_memory(node("rnic1")).map(|(memory, links)| (memory, links.len())),
             Some((node("mem0"), 2))
         );
-        assert!(!is_affinitive(&[Kind::Rnic, Kind::NetworkSwitch, Kind::Rnic]));
+        assert!(!is_affinitive(&[NodeKind::Rnic, NodeKind::NetworkSwitch, NodeKind::Rnic]));
     }
 
     #[test]

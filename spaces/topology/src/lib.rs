@@ -7,6 +7,6 @@ pub mod cluster;
 pub mod ecmp;
 pub mod host;
 
-pub use cluster::{Attach, Cluster, Link, Part, Side, Working};
-pub use ecmp::{FlowKey, Path};
+pub use cluster::{Attach, Cluster, FabricLink, FabricPart, PortSide, Working};
+pub use ecmp::{EcmpPath, FlowKey};
 pub use host::HostTopology;

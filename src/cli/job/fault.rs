@@ -1,27 +1,27 @@
 //! What `kelpie job run --fault` takes: one word per kind of fault, with its places and sizes.
 
-use kelpie_fabric::Fault;
+use kelpie_fabric::InjectedFault;
 
 /// Reads a fault.
-pub fn parse_fault(text: &str) -> Result<Fault, String> {
+pub fn parse_fault(text: &str) -> Result<InjectedFault, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let number = |part: &str| part.parse::<u32>().map_err(|_| format!("`{part}` is no number of a rank or leaf"));
     match *parts.as_slice() {
         ["delay", rank, time] => {
             let rule = |_| format!("`{time}` is no time; write one such as 500us or 2ms");
             let time = humantime::parse_duration(time).map_err(rule)?;
-            Ok(Fault::Delay { rank: number(rank)?, by_us: time.as_secs_f64() * 1e6 })
+            Ok(InjectedFault::Delay { rank: number(rank)?, by_us: time.as_secs_f64() * 1e6 })
         }
         ["pair", from, to, share] if from != to => {
-            Ok(Fault::Pair { from: number(from)?, to: number(to)?, share: parse_share(share)? })
+            Ok(InjectedFault::Pair { from: number(from)?, to: number(to)?, share: parse_share(share)? })
         }
-        ["sends", rank, share] => Ok(Fault::Sends { rank: number(rank)?, share: parse_share(share)? }),
-        ["receives", rank, share] => Ok(Fault::Receives { rank: number(rank)?, share: parse_share(share)? }),
-        ["leaf", leaf, share] => Ok(Fault::Leaf { leaf: number(leaf)?, share: parse_share(share)? }),
-        ["stop", rank] => Ok(Fault::Stop { rank: number(rank)?, round: 0 }),
+        ["sends", rank, share] => Ok(InjectedFault::Sends { rank: number(rank)?, share: parse_share(share)? }),
+        ["receives", rank, share] => Ok(InjectedFault::Receives { rank: number(rank)?, share: parse_share(share)? }),
+        ["leaf", leaf, share] => Ok(InjectedFault::Leaf { leaf: number(leaf)?, share: parse_share(share)? }),
+        ["stop", rank] => Ok(InjectedFault::Stop { rank: number(rank)?, round: 0 }),
         ["stop", rank, round] => {
             let round = round.parse().map_err(|_| format!("`{round}` is no round; they count from 0"))?;
-            Ok(Fault::Stop { rank: number(rank)?, round })
+            Ok(InjectedFault::Stop { rank: number(rank)?, round })
         }
         _ => {
             let forms = "delay:RANK:TIME, pair:FROM:TO:SHARE, sends:RANK:SHARE, receives:RANK:SHARE, leaf:LEAF:SHARE, \
@@ -44,9 +44,9 @@ mod tests {
 
     #[test]
     fn faults_are_read_or_explained() {
-        assert_eq!(parse_fault("delay:3:2ms"), Ok(Fault::Delay { rank: 3, by_us: 2000.0 }));
-        assert_eq!(parse_fault("pair:0:1:50%"), Ok(Fault::Pair { from: 0, to: 1, share: 0.5 }));
-        assert_eq!(parse_fault("stop:7:2"), Ok(Fault::Stop { rank: 7, round: 2 }));
+        assert_eq!(parse_fault("delay:3:2ms"), Ok(InjectedFault::Delay { rank: 3, by_us: 2000.0 }));
+        assert_eq!(parse_fault("pair:0:1:50%"), Ok(InjectedFault::Pair { from: 0, to: 1, share: 0.5 }));
+        assert_eq!(parse_fault("stop:7:2"), Ok(InjectedFault::Stop { rank: 7, round: 2 }));
         for (text, rule) in [
             ("delay:3", "write delay:RANK:TIME"),
             ("pair:1:1:0.5", "write delay"),

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kelpie_calibration::expectation::expected;
-use kelpie_calibration::fit::{Estimate, NOISE};
+use kelpie_calibration::fit::{FittedParameter, NOISE};
 use kelpie_calibration::parameters::Parameter;
 use kelpie_calibration::plan::{Planned, plan};
-use kelpie_calibration::problem::Target;
-use kelpie_calibration::simulator::{Seen, settings_of};
+use kelpie_calibration::problem::MeasuredTarget;
+use kelpie_calibration::simulator::{TrafficResult, settings_of};
 use kelpie_calibration::table;
 use kelpie_engine::{MeasureError, Subsystem as _};
 use kelpie_reports::folder;
@@ -21,18 +21,18 @@ use serde_json::json;
 use super::base::embedded;
 use super::report::{interval, state};
 use crate::args::Common;
-use crate::cli::calibrate::PlanArgs;
+use crate::cli::calibrate::PlanCalibrationArgs;
 use crate::exit;
 use crate::inputs::open_subsystem;
 use crate::output::{Table, note, print, print_json};
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::stop;
 
 /// Line of a table at which the first row stands.
 const FIRST_LINE: usize = 2;
 
 /// Runs the command.
-pub fn run(args: &PlanArgs, common: Common) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PlanCalibrationArgs, common: Common) -> anyhow::Result<ExitCode> {
     let base = embedded(&args.base)?;
     let rows = plan(&base);
     if let Some(subsystem) = &args.subsystem {
@@ -49,9 +49,9 @@ pub fn run(args: &PlanArgs, common: Common) -> anyhow::Result<ExitCode> {
 }
 
 /// Measures each row; what the subsystem cannot run stays empty.
-fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<Target>>> {
+fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<MeasuredTarget>>> {
     let mut opened = open_subsystem(name)?;
-    let progress = Progress::new(Some(rows.len() as u64));
+    let progress = ProgressDisplay::new(Some(rows.len() as u64));
     let mut measured = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
         let workload = valid(row)?;
@@ -68,14 +68,16 @@ fn measure(rows: &[Planned], name: &str) -> anyhow::Result<Vec<Option<Target>>> 
             None => opened.subsystem().measure(&workload),
         };
         let seen = match measurement {
-            Ok(measurement) => Seen::of(&measurement),
+            Ok(measurement) => TrafficResult::of(&measurement),
             Err(MeasureError::Unsupported { reason }) => {
                 progress.say(&format!("line {} stays without a rate: {reason}", at + FIRST_LINE));
                 None
             }
             Err(error) => return Err(error).with_context(|| format!("line {}", at + FIRST_LINE)),
         };
-        measured.push(seen.map(|seen| Target { goodput_bps: seen.goodput_bps, pause_ratio: Some(seen.pause_ratio) }));
+        measured.push(
+            seen.map(|seen| MeasuredTarget { goodput_bps: seen.goodput_bps, pause_ratio: Some(seen.pause_ratio) }),
+        );
         progress.reached(at as u64 + 1);
     }
     progress.close();
@@ -110,7 +112,7 @@ fn write_workloads(rows: &[Planned], out: &Path) -> anyhow::Result<()> {
 
 fn show(base: &SimSubsystem, rows: &[Planned], common: Common) -> anyhow::Result<()> {
     let stop = stop::on_signals("stopping")?;
-    let progress = Progress::of_experiments();
+    let progress = ProgressDisplay::of_experiments();
     let estimates =
         expected(base, rows, &Parameter::fitted(), NOISE, &stop, &mut |experiments| progress.reached(experiments));
     progress.close();
@@ -123,7 +125,7 @@ fn show(base: &SimSubsystem, rows: &[Planned], common: Common) -> anyhow::Result
     print(&text(base.model_name(), rows, &estimates))
 }
 
-fn text(base: &str, rows: &[Planned], estimates: &[Estimate]) -> String {
+fn text(base: &str, rows: &[Planned], estimates: &[FittedParameter]) -> String {
     let mut text = format!("{} measurements for a NIC like {base}:\n", rows.len());
     let heading = ["line", "operation", "size", "QPs", "MTU", "depth", "batch", "MRs", "directions", "cores", "for"];
     let mut table = Table::new(&heading, &[0, 2, 3, 4, 5, 6, 7]);

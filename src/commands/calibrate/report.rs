@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use kelpie_calibration::fit::{Estimate, Fit, HeldBack, Residual};
-use kelpie_calibration::{Conflict, State, Wish};
+use kelpie_calibration::fit::{Fit, FittedParameter, HeldBack, Residual};
+use kelpie_calibration::{Conflict, Determinacy, Wish};
 use serde_json::json;
 
 use crate::args::Common;
@@ -96,7 +96,7 @@ fn fight(conflict: &Conflict) -> String {
 }
 
 /// Both ends of an interval.
-pub fn interval(estimate: &Estimate) -> String {
+pub fn interval(estimate: &FittedParameter) -> String {
     match (estimate.low, estimate.high) {
         (None, None) => "-".to_owned(),
         (low, high) => {
@@ -107,15 +107,15 @@ pub fn interval(estimate: &Estimate) -> String {
 }
 
 /// The state in words.
-pub fn state(estimate: &Estimate) -> String {
+pub fn state(estimate: &FittedParameter) -> String {
     let word = match estimate.state {
-        State::Determined => "determined",
-        State::Within => "within the interval; base kept",
-        State::AtLeast => "at least; base kept",
-        State::AtMost => "at most; base kept",
-        State::NotDetermined => "not determined; base kept",
+        Determinacy::Determined => "determined",
+        Determinacy::Within => "within the interval; base kept",
+        Determinacy::AtLeast => "at least; base kept",
+        Determinacy::AtMost => "at most; base kept",
+        Determinacy::NotDetermined => "not determined; base kept",
     };
-    let is_changed = estimate.state != State::Determined && (estimate.used - estimate.base).abs() > f64::EPSILON;
+    let is_changed = estimate.state != Determinacy::Determined && (estimate.used - estimate.base).abs() > f64::EPSILON;
     let word = if is_changed { word.replace("base kept", "nearest end taken") } else { word.to_owned() };
     if estimate.tied_to.is_empty() { word } else { format!("{word}; together with {}", estimate.tied_to.join(", ")) }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
 use kelpie_diagnosis::Matrix;
-use kelpie_engine::loopback::{Rounds, measure};
+use kelpie_engine::loopback::{LoopbackRounds, measure};
 use kelpie_examine::files::read_file;
 use kelpie_examine::host::{OpenedHost, matrix_of};
-use kelpie_examine::subsystem::{Kind, kind};
+use kelpie_examine::subsystem::{SubsystemKind, kind};
 use kelpie_reports::folder::write_file;
 use kelpie_topology::HostTopology;
 
@@ -18,20 +18,20 @@ use crate::args::Common;
 use crate::cli::{MatrixArgs, MeasuredHostArgs};
 use crate::exit;
 use crate::output::{Table, note, print, print_json};
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::stop;
 
 /// Opens the host that the arguments name.
 pub fn open(args: &MeasuredHostArgs, seed: Option<u64>) -> anyhow::Result<OpenedHost> {
     let path = match kind(&args.subsystem)? {
-        Kind::Simulated(_) if args.topology.is_some() => {
+        SubsystemKind::Simulated(_) if args.topology.is_some() => {
             bail!("--topology is for real hosts; a simulated one brings its own, or is one: sim:path.yaml")
         }
-        Kind::Simulated(name) => return OpenedHost::simulated(name, &args.set, seed),
-        Kind::Pair(_) if !args.set.is_empty() => {
+        SubsystemKind::Simulated(name) => return OpenedHost::simulated(name, &args.set, seed),
+        SubsystemKind::Pair(_) if !args.set.is_empty() => {
             bail!("--set changes the parts of a simulated host; `{}` is real", args.subsystem)
         }
-        Kind::Pair(path) => path,
+        SubsystemKind::Pair(path) => path,
     };
     let file = args.topology.as_ref().context(
         "name the inside of the host with --topology T.yaml; `kelpie host topology > T.yaml` on that host writes it",
@@ -43,17 +43,17 @@ pub fn open(args: &MeasuredHostArgs, seed: Option<u64>) -> anyhow::Result<Opened
 /// A simulated host, as it is.
 pub fn by_name(subsystem: &str) -> anyhow::Result<OpenedHost> {
     match kind(subsystem)? {
-        Kind::Simulated(name) => OpenedHost::simulated(name, &[], None),
-        Kind::Pair(_) => bail!("`{subsystem}` is real: run `kelpie host topology` on it"),
+        SubsystemKind::Simulated(name) => OpenedHost::simulated(name, &[], None),
+        SubsystemKind::Pair(_) => bail!("`{subsystem}` is real: run `kelpie host topology` on it"),
     }
 }
 
 /// Runs `kelpie host matrix`.
 pub fn run(args: &MatrixArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut opened = open(&args.host, common.seed)?;
-    let rounds = Rounds { share: args.host.share.0, cells: opened.cells(args.busy), beside_others: args.busy };
+    let rounds = LoopbackRounds { share: args.host.share.0, cells: opened.cells(args.busy), beside_others: args.busy };
     let stopped = stop::on_signals("stopping after this cell; once more ends at once")?;
-    let progress = Progress::of_cells(rounds.cells.len());
+    let progress = ProgressDisplay::of_cells(rounds.cells.len());
     let measured = measure(opened.host.as_mut(), &rounds, &mut |done, rnic, endpoint| {
         progress.cell(done, rnic, endpoint);
         !stopped.load(Ordering::Relaxed)

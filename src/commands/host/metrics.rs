@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kelpie_diagnosis::host::{State, Verdict};
-use kelpie_diagnosis::{Matrix, host::Diagnosis};
+use kelpie_diagnosis::host::{HostVerdict, PathState};
+use kelpie_diagnosis::{Matrix, host::HostDiagnosis};
 use kelpie_engine::loopback::Activity;
 use kelpie_text::clean;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use crate::metrics_server::Scrapes;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Path {
+struct PathLabels {
     rnic: String,
     endpoint: String,
 }
@@ -29,7 +29,7 @@ struct Rnic {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Round {
+struct RoundLabels {
     verdict: &'static str,
 }
 
@@ -39,12 +39,12 @@ type Floats<L> = Family<L, Gauge<f64, AtomicU64>>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    bandwidth: Floats<Path>,
-    latency: Floats<Path>,
-    abnormal: Family<Path, Gauge>,
+    bandwidth: Floats<PathLabels>,
+    latency: Floats<PathLabels>,
+    abnormal: Family<PathLabels, Gauge>,
     traffic: Floats<Rnic>,
     paused: Floats<Rnic>,
-    rounds: Family<Round, Counter>,
+    rounds: Family<RoundLabels, Counter>,
     events: Counter,
     up: Gauge,
     shown: Arc<Mutex<String>>,
@@ -53,10 +53,10 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("kelpie_host");
-        let (bandwidth, latency) = (Floats::<Path>::default(), Floats::<Path>::default());
+        let (bandwidth, latency) = (Floats::<PathLabels>::default(), Floats::<PathLabels>::default());
         let (traffic, paused) = (Floats::<Rnic>::default(), Floats::<Rnic>::default());
-        let abnormal = Family::<Path, Gauge>::default();
-        let rounds = Family::<Round, Counter>::default();
+        let abnormal = Family::<PathLabels, Gauge>::default();
+        let rounds = Family::<RoundLabels, Counter>::default();
         let (events, up) = (Counter::default(), Gauge::default());
         registry.register("path_bandwidth_gbps", "Loopback of large messages, last round", bandwidth.clone());
         registry.register("path_latency_us", "Loopback of small messages, last round", latency.clone());
@@ -100,24 +100,24 @@ impl Metrics {
     }
 
     /// A round was judged.
-    pub fn judged(&self, matrix: &Matrix, found: &Diagnosis) {
+    pub fn judged(&self, matrix: &Matrix, found: &HostDiagnosis) {
         let verdict = match found.verdict {
-            Verdict::Healthy => "healthy",
-            Verdict::Abnormal => "abnormal",
-            Verdict::Undecided => "undecided",
+            HostVerdict::Healthy => "healthy",
+            HostVerdict::Abnormal => "abnormal",
+            HostVerdict::Undecided => "undecided",
         };
-        self.rounds.get_or_create(&Round { verdict }).inc();
+        self.rounds.get_or_create(&RoundLabels { verdict }).inc();
         for (family, cells) in [(&self.bandwidth, &matrix.bandwidth_gbps), (&self.latency, &matrix.latency_us)] {
             for (rnic, endpoint) in matrix.rows.iter().flat_map(|row| matrix.columns.iter().map(move |to| (row, to))) {
                 if let Some(value) = matrix.find(cells.as_ref(), rnic, endpoint) {
-                    family.get_or_create(&Path { rnic: clean(rnic), endpoint: clean(endpoint) }).set(value);
+                    family.get_or_create(&PathLabels { rnic: clean(rnic), endpoint: clean(endpoint) }).set(value);
                 }
             }
         }
         for (rnic, row) in &found.paths {
             for (endpoint, state) in row {
-                let path = Path { rnic: clean(rnic), endpoint: clean(endpoint) };
-                self.abnormal.get_or_create(&path).set(i64::from(*state == State::Abnormal));
+                let path = PathLabels { rnic: clean(rnic), endpoint: clean(endpoint) };
+                self.abnormal.get_or_create(&path).set(i64::from(*state == PathState::Abnormal));
             }
         }
         self.show();

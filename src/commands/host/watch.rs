@@ -9,12 +9,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use kelpie_diagnosis::discover::discover;
-use kelpie_diagnosis::host::watch::{History, LastWord, News, Next, Round, Schedule, Signs};
-use kelpie_diagnosis::host::{Diagnosis, Verdict};
+use kelpie_diagnosis::host::watch::{HostNews, HostRound, LastWord, RoundHistory, Signs, WatchSchedule, WatchStep};
+use kelpie_diagnosis::host::{HostDiagnosis, HostVerdict};
 use kelpie_engine::MeasureError;
 use kelpie_engine::loopback::Activity;
 use kelpie_examine::host::{OpenedHost, RoundPlan};
-use kelpie_monitor::check::State;
+use kelpie_monitor::check::CheckState;
 use kelpie_monitor::checks::CheckKind;
 use kelpie_monitor::machine::Machine;
 use kelpie_reports::folder::write_file;
@@ -45,7 +45,7 @@ pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     let stop = stop::on_signals("stopping after this cell; once more ends at once")?;
     let outbox = Outbox::new(args.notify.clone());
-    let mut watch = Watch {
+    let mut watch = HostWatch {
         args,
         common,
         opened,
@@ -59,47 +59,47 @@ pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
     };
     watch.run();
     Ok(match watch.last {
-        Some(Verdict::Healthy) => exit::HEALTHY,
-        Some(Verdict::Abnormal) => exit::anomalous(),
-        Some(Verdict::Undecided) | None => exit::failed(),
+        Some(HostVerdict::Healthy) => exit::HEALTHY,
+        Some(HostVerdict::Abnormal) => exit::anomalous(),
+        Some(HostVerdict::Undecided) | None => exit::failed(),
     })
 }
 
-fn read_history(path: &Path) -> anyhow::Result<History> {
+fn read_history(path: &Path) -> anyhow::Result<RoundHistory> {
     if !path.exists() {
-        return Ok(History::default());
+        return Ok(RoundHistory::default());
     }
     let bytes = kelpie_examine::files::read_file_up_to(path, MOST_HISTORY)?;
     let name = path.display().to_string();
     let text =
         String::from_utf8(bytes).ok().with_context(|| format!("{name}: no UTF-8; move it away, or name another"))?;
-    Ok(History::read(&name, &text)?)
+    Ok(RoundHistory::read(&name, &text)?)
 }
 
-struct Watch<'a> {
+struct HostWatch<'a> {
     args: &'a WatchHostArgs,
     common: Common,
     opened: OpenedHost,
-    history: History,
+    history: RoundHistory,
     metrics: Metrics,
     outbox: Outbox,
     events: u64,
     stop: Arc<AtomicBool>,
     last_word: LastWord,
-    last: Option<Verdict>,
+    last: Option<HostVerdict>,
 }
 
-impl Watch<'_> {
+impl HostWatch<'_> {
     fn run(&mut self) {
         let begin = Instant::now();
-        let mut schedule = Schedule::new(self.args.period.into(), self.args.pause.into());
+        let mut schedule = WatchSchedule::new(self.args.period.into(), self.args.pause.into());
         let mut rounds = 0;
         while !self.is_stopped() {
             match self.look() {
                 Ok(signs) => {
                     let next = schedule.next(begin.elapsed(), &signs);
-                    if next != Next::Wait {
-                        match self.round(next == Next::Busy) {
+                    if next != WatchStep::Wait {
+                        match self.round(next == WatchStep::Busy) {
                             Ok(true) => rounds += 1,
                             Ok(false) => schedule.interrupted(),
                             Err(error) => self.lost(&error),
@@ -159,9 +159,9 @@ impl Watch<'_> {
         self.metrics.judged(&matrix, &found);
         let at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let narrow = self.narrow_links();
-        self.last = Some(if narrow.is_empty() { found.verdict } else { Verdict::Abnormal });
+        self.last = Some(if narrow.is_empty() { found.verdict } else { HostVerdict::Abnormal });
         let (verdict, steady) = (found.verdict, found.is_steady);
-        self.history.push(Round { at: at.clone(), verdict, busy: is_busy, steady, matrix });
+        self.history.push(HostRound { at: at.clone(), verdict, busy: is_busy, steady, matrix });
         if let Some(path) = &self.args.history {
             write_file(path, self.history.lines().as_bytes(), true).with_context(|| path.display().to_string())?;
         }
@@ -178,12 +178,20 @@ impl Watch<'_> {
         }
         let is_of_gpu = |name: &String| name.starts_with("gpu");
         let readings = discover(&Machine::live()).map(|found| found.readings).unwrap_or_default();
-        let narrow =
-            readings.into_iter().filter(|check| check.name == CheckKind::PcieLink.name() && check.state == State::Warn);
+        let narrow = readings
+            .into_iter()
+            .filter(|check| check.name == CheckKind::PcieLink.name() && check.state == CheckState::Warn);
         narrow.map(|check| check.about).filter(|name| !is_of_gpu(name)).collect()
     }
 
-    fn say(&mut self, news: News, at: &str, is_busy: bool, found: &Diagnosis, narrow: &[String]) -> anyhow::Result<()> {
+    fn say(
+        &mut self,
+        news: HostNews,
+        at: &str,
+        is_busy: bool,
+        found: &HostDiagnosis,
+        narrow: &[String],
+    ) -> anyhow::Result<()> {
         let event = json!({
             "event": news, "at": at, "host": self.args.host.subsystem, "busy": is_busy, "verdict": found.verdict,
             "explanations": found.explanations, "cannot_be_excluded": found.cannot_be_excluded,

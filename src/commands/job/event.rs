@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kelpie_diagnosis::job::{Diagnosis, Placement, State};
+use kelpie_diagnosis::job::{JobDiagnosis, JobState, Placement};
 use serde::Serialize;
 
 /// Longest list of an event. Source: our choice, because an event of thousands of pairs helps nobody.
@@ -10,17 +10,17 @@ const LONGEST: usize = 256;
 
 /// An event.
 #[derive(Debug, Serialize)]
-pub struct Event {
+pub struct WatchEvent {
     /// Number of the event; the same after a restart, if it is sent again.
     #[serde(rename = "event")]
     pub number: u64,
     /// When, as RFC 3339.
     pub at: String,
     /// The state that began.
-    pub state: State,
+    pub state: JobState,
     /// What is known.
     #[serde(flatten)]
-    pub diagnosis: Diagnosis,
+    pub diagnosis: JobDiagnosis,
     /// Where it is, if a topology is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
@@ -32,7 +32,7 @@ pub struct Event {
     pub kubernetes: Vec<String>,
 }
 
-impl Event {
+impl WatchEvent {
     /// Cuts lists that are too long, and says so.
     pub fn bounded(mut self) -> Self {
         let found = &mut self.diagnosis;
@@ -60,11 +60,11 @@ impl Event {
     /// The event in words.
     pub fn text(&self) -> String {
         let mut text = format!("{} event {}: ", self.at, self.number);
-        if self.state == State::Silent {
+        if self.state == JobState::Silent {
             text.push_str("silent: ");
         }
         text.push_str(&super::text(&self.diagnosis, self.placement.as_ref()).replace('\n', "\n  "));
-        let what = if self.state == State::Well { "to take it back" } else { "to drain it" };
+        let what = if self.state == JobState::Well { "to take it back" } else { "to drain it" };
         for command in self.slurm.iter().chain(&self.kubernetes) {
             let _ = write!(text, "{what}: {command}\n  ");
         }

@@ -1,4 +1,5 @@
-//! The files of a job: one or several, a folder or a pattern of them, plain or as gzip, each bounded in what it unpacks to.
+//! The files of a job: one or several, a folder or a pattern of them, plain or as gzip, each bounded in what it unpacks
+//! to.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

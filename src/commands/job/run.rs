@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use kelpie_agent::PairFile;
-use kelpie_agent::ranks::{AgentRanks, Late, RanksFile};
-use kelpie_collectives::rounds::{Cluster as _, Rounds, Transfer};
+use kelpie_agent::ranks::{AgentRanks, DelayedRank, RanksFile};
+use kelpie_collectives::rounds::{RankCluster as _, Rounds, Transfer};
 use kelpie_diagnosis::job::Operation;
 use kelpie_engine::MeasureError;
 use kelpie_examine::files::read_file;
 use kelpie_examine::subsystem::OpenedSubsystem;
-use kelpie_examine::subsystem::{Kind, kind};
-use kelpie_fabric::{Fault, SimulatedRanks};
+use kelpie_examine::subsystem::{SubsystemKind, kind};
+use kelpie_fabric::{InjectedFault, SimulatedRanks};
 use kelpie_spaces::{Host, Workload};
 
 use super::records::Records;
@@ -74,10 +74,10 @@ fn on_agents(path: &Path, args: &RunJobArgs, give: &mut dyn FnMut(Transfer)) -> 
     let file = RanksFile::from_bytes(path, &read_file(path)?)?;
     let ranks = file.ranks.len() as u32;
     let late = args.fault.iter().map(|fault| match *fault {
-        Fault::Delay { rank, by_us } if rank < ranks => {
-            Ok(Late { rank, by_us: by_us as u64, from_iteration: from_iteration(args) })
+        InjectedFault::Delay { rank, by_us } if rank < ranks => {
+            Ok(DelayedRank { rank, by_us: by_us as u64, from_iteration: from_iteration(args) })
         }
-        Fault::Delay { rank, .. } => bail!("fault: no rank {rank}; there are {ranks}, counted from 0"),
+        InjectedFault::Delay { rank, .. } => bail!("fault: no rank {rank}; there are {ranks}, counted from 0"),
         _ => bail!("of the faults, agents know `delay:RANK:TIME`; cause others where they happen (tc, kill -STOP)"),
     });
     let late = late.collect::<anyhow::Result<_>>()?;
@@ -93,7 +93,7 @@ fn operation(transfer: &Transfer) -> Operation {
 }
 
 /// Two hosts that can be measured, and their ranks.
-struct Pair {
+struct RankedPair {
     opened: OpenedSubsystem,
     ranks: [u32; 2],
 }
@@ -147,7 +147,7 @@ pub fn pairs(args: &PairsArgs, common: Common) -> anyhow::Result<ExitCode> {
 }
 
 /// Opens pairs; each agent is a rank, in the order in which they are named first.
-fn open(subsystems: &[String]) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
+fn open(subsystems: &[String]) -> anyhow::Result<(Vec<RankedPair>, Vec<String>)> {
     let mut names: Vec<String> = Vec::new();
     let mut rank = |name: String| {
         let known = names.iter().position(|one| *one == name);
@@ -159,14 +159,14 @@ fn open(subsystems: &[String]) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
     let mut pairs = Vec::new();
     for subsystem in subsystems {
         let ranks = match kind(subsystem)? {
-            Kind::Simulated(_) => ["a", "b"].map(|host| rank(format!("{subsystem} {host}"))),
-            Kind::Pair(path) => {
+            SubsystemKind::Simulated(_) => ["a", "b"].map(|host| rank(format!("{subsystem} {host}"))),
+            SubsystemKind::Pair(path) => {
                 let hosts = PairFile::read(&path)?.hosts;
                 [hosts.a.agent, hosts.b.agent].map(&mut rank)
             }
         };
         let one = SubsystemArgs { subsystem: subsystem.clone(), set: Vec::new(), fix: Vec::new() };
-        pairs.push(Pair { opened: one.open()?, ranks });
+        pairs.push(RankedPair { opened: one.open()?, ranks });
     }
     Ok((pairs, names))
 }

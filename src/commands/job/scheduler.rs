@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
-use kelpie_diagnosis::job::Diagnosis;
+use kelpie_diagnosis::job::JobDiagnosis;
 use kelpie_examine::program::{output, run};
 use serde_json::json;
 
@@ -74,7 +74,7 @@ impl Scheduler {
     }
 
     /// What keeps jobs from a host.
-    pub fn drain(self, host: &str, found: &Diagnosis) -> Vec<Step> {
+    pub fn drain(self, host: &str, found: &JobDiagnosis) -> Vec<Step> {
         let words = brief(found);
         match self {
             Self::Slurm => {
@@ -102,7 +102,7 @@ impl Scheduler {
     }
 
     /// Runs what keeps jobs from a host, unless somebody else did so before: their reason stays.
-    pub fn act_drain(self, host: &str, found: &Diagnosis) -> anyhow::Result<()> {
+    pub fn act_drain(self, host: &str, found: &JobDiagnosis) -> anyhow::Result<()> {
         if let Some(other) = self.reason(host)?.filter(|reason| !reason.starts_with(MARK)) {
             bail!("it is already, for another reason: {}", other.chars().take(120).collect::<String>());
         }

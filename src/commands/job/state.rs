@@ -11,7 +11,7 @@ use kelpie_examine::files::read_file_up_to;
 use kelpie_examine::tail::Position;
 use serde::{Deserialize, Serialize};
 
-use crate::notify::Waiting;
+use crate::notify::PendingEvent;
 
 const FORMAT: &str = "job-watch/1";
 /// Longest state. Units: bytes. Source: our choice, above what the operations that are kept need.
@@ -20,7 +20,7 @@ const MAX_STATE: u64 = 1 << 29;
 /// The state.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stored {
+pub struct WatchState {
     kelpie: String,
     /// Where reading stands in each file, and its heading.
     pub files: Vec<(Position, Option<String>)>,
@@ -30,7 +30,7 @@ pub struct Stored {
     pub events: u64,
     /// Events that did not get everywhere; now in a queue of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<PendingEvent>,
     /// Hosts that were drained.
     pub drained: BTreeSet<String>,
     /// Hosts that an event accused, and the communicator and function of its job.
@@ -38,7 +38,7 @@ pub struct Stored {
     pub accused: BTreeMap<String, JobKey>,
 }
 
-impl Default for Stored {
+impl Default for WatchState {
     fn default() -> Self {
         Self {
             kelpie: FORMAT.to_owned(),
@@ -86,7 +86,7 @@ pub fn lock(state: &Path) -> anyhow::Result<File> {
     }
 }
 
-impl Stored {
+impl WatchState {
     /// The state, if there is one.
     pub fn read(path: &Path) -> anyhow::Result<Option<Self>> {
         if !path.exists() {

@@ -2,24 +2,24 @@
 
 use std::fmt::Write as _;
 
-use kelpie_diagnosis::job::{Class, Diagnosis, Placement, Verdict};
+use kelpie_diagnosis::job::{FaultClass, JobDiagnosis, JobVerdict, Placement};
 
 use crate::output::plural;
 
 /// Verdict, class and begin.
-fn verdict(found: &Diagnosis) -> String {
+fn verdict(found: &JobDiagnosis) -> String {
     let mut text = match found.verdict {
-        Verdict::Healthy => "healthy",
-        Verdict::Slow if found.job => "the whole job is slow",
-        Verdict::Slow => "slow",
-        Verdict::Hang => "hang",
-        Verdict::Mismatch => "sizes differ between ranks",
-        Verdict::Undecided => "undecided",
+        JobVerdict::Healthy => "healthy",
+        JobVerdict::Slow if found.job => "the whole job is slow",
+        JobVerdict::Slow => "slow",
+        JobVerdict::Hang => "hang",
+        JobVerdict::Mismatch => "sizes differ between ranks",
+        JobVerdict::Undecided => "undecided",
     }
     .to_owned();
     match found.class {
-        Some(Class::Communication) => text.push_str(", in communication"),
-        Some(Class::NonCommunication) => text.push_str(", outside communication"),
+        Some(FaultClass::Communication) => text.push_str(", in communication"),
+        Some(FaultClass::NonCommunication) => text.push_str(", outside communication"),
         None => {}
     }
     if let Some(times) = found.times_slower {
@@ -32,7 +32,7 @@ fn verdict(found: &Diagnosis) -> String {
 }
 
 /// What a scheduler's list of reasons has room for.
-pub fn brief(found: &Diagnosis) -> String {
+pub fn brief(found: &JobDiagnosis) -> String {
     let mut text = verdict(found);
     if let Some(first) = found.host.first() {
         let _ = write!(text, ", host {first}{}", more(found.host.len()));
@@ -54,7 +54,7 @@ fn more(count: usize) -> String {
 }
 
 /// What was found, in words.
-pub fn text(found: &Diagnosis, placement: Option<&Placement>) -> String {
+pub fn text(found: &JobDiagnosis, placement: Option<&Placement>) -> String {
     let mut text = verdict(found);
     let evidence = &found.evidence;
     let pairs = plural(evidence.cells as u64, "pair");
@@ -108,7 +108,7 @@ pub fn text(found: &Diagnosis, placement: Option<&Placement>) -> String {
 }
 
 /// A rank with its host and process, where the records have them.
-fn named(found: &Diagnosis, rank: u32) -> String {
+fn named(found: &JobDiagnosis, rank: u32) -> String {
     let Some(at) = found.whereabouts.get(&rank) else { return rank.to_string() };
     let process = at.process.map(|process| format!("process {process}"));
     let host = at.host.as_ref().map(|host| format!("on {host}"));
@@ -117,38 +117,40 @@ fn named(found: &Diagnosis, rank: u32) -> String {
 }
 
 /// What to do about it.
-fn next(found: &Diagnosis) -> Option<&'static str> {
+fn next(found: &JobDiagnosis) -> Option<&'static str> {
     let has_ends = !(found.connection.is_empty() && found.ambiguous.is_empty());
     Some(match (found.verdict, found.class) {
-        (Verdict::Healthy, _) => return None,
-        (Verdict::Hang, Some(Class::NonCommunication)) if found.evidence.notes.iter().any(|note| is_of_sizes(note)) => {
+        (JobVerdict::Healthy, _) => return None,
+        (JobVerdict::Hang, Some(FaultClass::NonCommunication))
+            if found.evidence.notes.iter().any(|note| is_of_sizes(note)) =>
+        {
             "compare what the ranks named pass to the collective; they wait for each other for ever"
         }
-        (Verdict::Hang, Some(Class::NonCommunication)) => {
+        (JobVerdict::Hang, Some(FaultClass::NonCommunication)) => {
             "look at what the rank does instead: the stack of its process (py-spy dump, gdb), its host's kernel log"
         }
-        (Verdict::Hang, _) => "`kelpie doctor` on the hosts at both ends, then `kelpie paths check` between them",
-        (Verdict::Mismatch, _) => "compare what the ranks named pass to the collective: buffer, count and type",
-        (Verdict::Slow, _) if found.job && found.class == Some(Class::Communication) => {
+        (JobVerdict::Hang, _) => "`kelpie doctor` on the hosts at both ends, then `kelpie paths check` between them",
+        (JobVerdict::Mismatch, _) => "compare what the ranks named pass to the collective: buffer, count and type",
+        (JobVerdict::Slow, _) if found.job && found.class == Some(FaultClass::Communication) => {
             "no rank stands out: look at what all share, the switches (pause, ECN marks, errors) and other jobs on them"
         }
-        (Verdict::Slow, _) if found.job => {
+        (JobVerdict::Slow, _) if found.job => {
             "no rank stands out: look at what all wait for, such as storage, a checkpoint, or a barrier of the program"
         }
-        (Verdict::Slow, Some(Class::NonCommunication)) => {
+        (JobVerdict::Slow, Some(FaultClass::NonCommunication)) => {
             "look at what the rank does between operations: its clocks and thermal state, data loading, a profile"
         }
-        (Verdict::Slow, _) if has_ends && found.rank.is_empty() && found.host.is_empty() => {
+        (JobVerdict::Slow, _) if has_ends && found.rank.is_empty() && found.host.is_empty() => {
             "`kelpie paths check` between both hosts: ports, cables and the paths that the connection takes"
         }
-        (Verdict::Slow, _) => "`kelpie doctor` on its host, then `kelpie host diagnose` for the links inside of it",
-        (Verdict::Undecided, _) if !found.missing.is_empty() => {
+        (JobVerdict::Slow, _) => "`kelpie doctor` on its host, then `kelpie host diagnose` for the links inside of it",
+        (JobVerdict::Undecided, _) if !found.missing.is_empty() => {
             "give the files of the ranks that are missing as well, or look whether these ranks still run"
         }
-        (Verdict::Undecided, _) if found.evidence.is_doubtful => {
+        (JobVerdict::Undecided, _) if found.evidence.is_doubtful => {
             "give more iterations, or watch the job with `kelpie job watch`"
         }
-        (Verdict::Undecided, _) => {
+        (JobVerdict::Undecided, _) => {
             "give at least 20 iterations with begin (or entered) and end; of fewer, nothing is known"
         }
     })

@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use kelpie_diagnosis::job::{
-    Diagnosis, Follower, JobKey, News, Placement, Record, Seen, Skipped, State, Window, accused, placement,
+    JobDiagnosis, JobKey, JobNews, JobState, OperationRecord, Placement, RecordEffect, RecordFollower, Skipped, Window,
+    accused, placement,
 };
-use kelpie_examine::tail::{Change, Tail};
+use kelpie_examine::tail::{FileChange, Tail};
 use kelpie_text::clean_json;
 use kelpie_topology::Cluster;
 
-use super::event::Event;
+use super::event::WatchEvent;
 use super::scheduler::{Scheduler, Step};
-use super::state::{Stored, beside, lock};
+use super::state::{WatchState, beside, lock};
 use crate::args::Common;
 use crate::cli::WatchJobArgs;
 use crate::exit;
@@ -52,7 +53,7 @@ pub fn watch(args: &WatchJobArgs, common: Common) -> anyhow::Result<ExitCode> {
         anyhow::bail!("a scheduler needs names of hosts: write `host_names` in the topology");
     }
     let stop = stop::on_signals("stopping; interrupt again to stop now")?;
-    let mut watcher = Watcher::new(args, common, cluster)?;
+    let mut watcher = JobWatcher::new(args, common, cluster)?;
     watcher.follow(&stop)?;
     watcher.save();
     if watcher.outbox.waiting() > 0 {
@@ -63,10 +64,10 @@ pub fn watch(args: &WatchJobArgs, common: Common) -> anyhow::Result<ExitCode> {
             |kept| format!("{count} events wait in {kept} for the next start"),
         ));
     }
-    Ok(match watcher.jobs.values().map(|job| job.news.said().state).max().unwrap_or(State::Well) {
-        State::Hang | State::Slow => exit::anomalous(),
-        State::Well if watcher.jobs.values().any(|job| job.is_judged) => exit::HEALTHY,
-        State::Well | State::Undecided | State::Silent => exit::failed(),
+    Ok(match watcher.jobs.values().map(|job| job.news.said().state).max().unwrap_or(JobState::Well) {
+        JobState::Hang | JobState::Slow => exit::anomalous(),
+        JobState::Well if watcher.jobs.values().any(|job| job.is_judged) => exit::HEALTHY,
+        JobState::Well | JobState::Undecided | JobState::Silent => exit::failed(),
     })
 }
 
@@ -76,7 +77,7 @@ const QUEUE: &str = ".queue";
 /// A file, and what is known of its form.
 struct Source {
     tail: Tail,
-    follower: Follower,
+    follower: RecordFollower,
     /// Whether the next record is the first of a new file.
     is_new: bool,
     name: String,
@@ -86,7 +87,7 @@ struct Source {
 #[derive(Default)]
 struct Followed {
     window: Window,
-    news: News,
+    news: JobNews,
     last_record: Option<Instant>,
     is_changed: bool,
     is_silent: bool,
@@ -94,7 +95,7 @@ struct Followed {
     is_judged: bool,
 }
 
-struct Watcher<'a> {
+struct JobWatcher<'a> {
     args: &'a WatchJobArgs,
     common: Common,
     cluster: Option<Cluster>,
@@ -119,13 +120,13 @@ struct Skips {
     foreign: u64,
 }
 
-impl<'a> Watcher<'a> {
+impl<'a> JobWatcher<'a> {
     fn new(args: &'a WatchJobArgs, common: Common, cluster: Option<Cluster>) -> anyhow::Result<Self> {
         if args.files.iter().any(|file| file == Path::new("-")) {
             anyhow::bail!("stdin cannot be followed: write to a file, and name that");
         }
         let lock = args.state.as_deref().map(lock).transpose()?;
-        let stored = args.state.as_deref().map(Stored::read).transpose()?.flatten();
+        let stored = args.state.as_deref().map(WatchState::read).transpose()?.flatten();
         let is_fresh = stored.is_none();
         let stored = stored.unwrap_or_default();
         if let Some((place, _)) = stored.files.iter().find(|(place, _)| !args.files.contains(&place.path)) {
@@ -144,11 +145,12 @@ impl<'a> Watcher<'a> {
                 note(&format!("{name}: another file than when the state was written; it is read from its begin"));
             }
             let heading = at.and_then(|(_, heading)| heading.as_deref());
-            let follower = heading.filter(|_| change.is_none()).map_or_else(Follower::default, Follower::after);
+            let follower =
+                heading.filter(|_| change.is_none()).map_or_else(RecordFollower::default, RecordFollower::after);
             sources.push(Source { tail, follower, is_new: change.is_some(), name });
         }
         let jobs = stored.jobs.into_iter().map(|(window, said)| {
-            (window.key(), Followed { window, news: News::after(said), is_changed: true, ..Followed::default() })
+            (window.key(), Followed { window, news: JobNews::after(said), is_changed: true, ..Followed::default() })
         });
         let outbox = match &args.state {
             Some(state) => Outbox::with_queue(args.notify.clone(), beside(state, QUEUE), stored.waiting)?,
@@ -213,7 +215,7 @@ impl<'a> Watcher<'a> {
             follower.take(piece, |one| match one {
                 Ok(record) => {
                     let key = record.key();
-                    if push(jobs, record, std::mem::take(is_new)) == Seen::NewJob {
+                    if push(jobs, record, std::mem::take(is_new)) == RecordEffect::NewJob {
                         // What comes next says nothing of the hosts of the job before.
                         accused.retain(|_, of| *of != key);
                     }
@@ -222,7 +224,7 @@ impl<'a> Watcher<'a> {
             });
         })?;
         if let Some(change) = change {
-            let what = if change == Change::Replaced { "another file is there now" } else { "it was cut" };
+            let what = if change == FileChange::Replaced { "another file is there now" } else { "it was cut" };
             note(&format!("{name}: {what}; it is read from its begin"));
             follower.restart();
             *is_new = true;
@@ -248,11 +250,11 @@ impl<'a> Watcher<'a> {
         job.is_silent = is_silent;
         let found = job.window.judge(silent.as_secs_f64() * 1e6, patience.as_secs_f64() * 1e6);
         job.is_changed = false;
-        job.is_judged |= found.verdict != kelpie_diagnosis::job::Verdict::Undecided;
+        job.is_judged |= found.verdict != kelpie_diagnosis::job::JobVerdict::Undecided;
         let Some(now) = job.news.hear(&found, is_silent) else { return Ok(false) };
         let latest = job.window.latest();
         let placement = self.cluster.as_ref().map(|cluster| placement(&found, &latest, cluster));
-        let found = Diagnosis { since_iteration: now.since, ..found };
+        let found = JobDiagnosis { since_iteration: now.since, ..found };
         let hosts = hosts(&found, &latest.hosts, placement.as_ref());
         self.say(key, found, now.state, placement, hosts)?;
         Ok(true)
@@ -261,24 +263,24 @@ impl<'a> Watcher<'a> {
     fn say(
         &mut self,
         key: &JobKey,
-        diagnosis: Diagnosis,
-        state: State,
+        diagnosis: JobDiagnosis,
+        state: JobState,
         placement: Option<Placement>,
         hosts: BTreeSet<String>,
     ) -> anyhow::Result<()> {
         self.events += 1;
         let hosts = match state {
-            State::Well => {
+            JobState::Well => {
                 let is_of_job = |(_, of): &(&String, &JobKey)| *of == key;
                 let hosts = self.accused.iter().filter(is_of_job).map(|(host, _)| host.clone()).collect();
                 self.accused.retain(|_, of| of != key);
                 hosts
             }
-            State::Undecided => BTreeSet::new(),
-            State::Silent | State::Slow | State::Hang => hosts,
+            JobState::Undecided => BTreeSet::new(),
+            JobState::Silent | JobState::Slow | JobState::Hang => hosts,
         };
         let steps = |scheduler: Scheduler, host: &String| match state {
-            State::Well => scheduler.resume(host),
+            JobState::Well => scheduler.resume(host),
             _ => scheduler.drain(host, &diagnosis),
         };
         let mut lines = [Vec::new(), Vec::new()];
@@ -296,17 +298,17 @@ impl<'a> Watcher<'a> {
         let [slurm, kubernetes] = lines;
         let at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let found = diagnosis.clone();
-        let event = Event { number: self.events, at, state, diagnosis, placement, slurm, kubernetes }.bounded();
+        let event = WatchEvent { number: self.events, at, state, diagnosis, placement, slurm, kubernetes }.bounded();
         let json = clean_json(serde_json::to_string(&event)?);
         if self.common.json { print(&(json.clone() + "\n")) } else { print(&event.text()) }?;
         if let Some(given_up) = self.outbox.push(self.events, json) {
             note(&format!("warning: {given_up}"));
         }
-        if state != State::Well {
+        if state != JobState::Well {
             self.accused.extend(acts.iter().map(|(_, host)| (host.clone(), key.clone())));
         }
         for (scheduler, host) in acts.into_iter().filter(|_| self.args.act) {
-            if state == State::Well { self.resume(scheduler, &host) } else { self.drain(scheduler, host, &found) }
+            if state == JobState::Well { self.resume(scheduler, &host) } else { self.drain(scheduler, host, &found) }
         }
         Ok(())
     }
@@ -316,7 +318,7 @@ impl<'a> Watcher<'a> {
         asked.map(|(which, is_asked)| Asked { which, is_asked })
     }
 
-    fn drain(&mut self, scheduler: Scheduler, host: String, found: &Diagnosis) {
+    fn drain(&mut self, scheduler: Scheduler, host: String, found: &JobDiagnosis) {
         if self.drained.contains(&host) {
             return;
         }
@@ -366,8 +368,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn stored(&mut self) -> anyhow::Result<Stored> {
-        let mut stored = Stored::default();
+    fn stored(&mut self) -> anyhow::Result<WatchState> {
+        let mut stored = WatchState::default();
         for source in &mut self.sources {
             if let Some(place) = source.tail.place(source.follower.pending())? {
                 stored.files.push((place, source.follower.begin()));
@@ -387,7 +389,7 @@ struct Asked {
 
 /// The hosts of the ranks that a verdict names: as records name them, else as the topology does. A rank of a record
 /// counts within its communicator, and one of the topology within the job.
-fn hosts(found: &Diagnosis, named: &BTreeMap<u32, String>, placement: Option<&Placement>) -> BTreeSet<String> {
+fn hosts(found: &JobDiagnosis, named: &BTreeMap<u32, String>, placement: Option<&Placement>) -> BTreeSet<String> {
     if named.is_empty() {
         return placement.map(|placement| accused(found, placement)).unwrap_or_default();
     }
@@ -395,7 +397,7 @@ fn hosts(found: &Diagnosis, named: &BTreeMap<u32, String>, placement: Option<&Pl
     ranks.filter_map(|rank| named.get(rank)).cloned().collect()
 }
 
-fn push(jobs: &mut HashMap<JobKey, Followed>, record: Record, is_new_file: bool) -> Seen {
+fn push(jobs: &mut HashMap<JobKey, Followed>, record: OperationRecord, is_new_file: bool) -> RecordEffect {
     let key = record.key();
     if jobs.len() >= MAX_COMMUNICATORS && !jobs.contains_key(&key) {
         // Whoever was silent for longest is over.
@@ -405,7 +407,7 @@ fn push(jobs: &mut HashMap<JobKey, Followed>, record: Record, is_new_file: bool)
     }
     let job = jobs.entry(key).or_default();
     let seen = job.window.push(record, is_new_file);
-    if seen == Seen::NewJob {
+    if seen == RecordEffect::NewJob {
         note("iterations begin anew: another job is watched from here on");
         job.news.forget_doubt();
     }

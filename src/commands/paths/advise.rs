@@ -6,32 +6,32 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use crate::args::Common;
-use crate::cli::paths::{AdviseArgs, LagMode, Library};
+use crate::cli::paths::{AdviseArgs, CommLibrary, LagMode};
 use crate::exit;
 use crate::output::{print, print_json};
 
 /// A setting with its reason.
-struct Advice {
+struct SettingAdvice {
     name: &'static str,
     value: &'static str,
     because: &'static str,
     source: &'static str,
 }
 
-const NCCL: [Advice; 3] = [
-    Advice {
+const NCCL: [SettingAdvice; 3] = [
+    SettingAdvice {
         name: "NCCL_IB_QPS_PER_CONNECTION",
         value: "8",
         because: "one QP uses one port; of eight, hashed, about every other connection has three or more on each port",
         source: "NCCL environment variables, NCCL_IB_QPS_PER_CONNECTION; NCCL issue 1015",
     },
-    Advice {
+    SettingAdvice {
         name: "NCCL_IB_SPLIT_DATA_ON_QPS",
         value: "1",
         because: "without it messages go to QPs in turn, and small ones leave a port idle",
         source: "NCCL environment variables, NCCL_IB_SPLIT_DATA_ON_QPS",
     },
-    Advice {
+    SettingAdvice {
         name: "NCCL_IB_TC",
         value: "the traffic class of your lossless queue, such as 106",
         because: "both ports have to be lossless for the same class; `kelpie doctor --traffic-class` checks it",
@@ -39,20 +39,20 @@ const NCCL: [Advice; 3] = [
     },
 ];
 
-const UCX: [Advice; 3] = [
-    Advice {
+const UCX: [SettingAdvice; 3] = [
+    SettingAdvice {
         name: "UCX_IB_NUM_PATHS",
         value: "2",
         because: "one path uses one port; UCX opens a QP per path",
         source: "UCX, `ucx_info -cf`, UCX_IB_NUM_PATHS; UCX issue 10430",
     },
-    Advice {
+    SettingAdvice {
         name: "UCX_IB_ROCE_PATH_FACTOR",
         value: "1",
         because: "the source ports of the paths then differ by one each, so that most hashes tell them apart",
         source: "UCX, `ucx_info -cf`, UCX_IB_ROCE_PATH_FACTOR",
     },
-    Advice {
+    SettingAdvice {
         name: "UCX_IB_TRAFFIC_CLASS",
         value: "the traffic class of your lossless queue, such as 106",
         because: "both ports have to be lossless for the same class; `kelpie doctor --traffic-class` checks it",
@@ -73,14 +73,13 @@ pub fn run(args: &AdviseArgs, common: Common) -> anyhow::Result<ExitCode> {
              which port of the receiver a QP arrives",
         ),
     };
-    let advice: &[Advice] = match args.library {
+    let advice: &[SettingAdvice] = match args.library {
         _ if !applies => &[],
-        Library::Nccl => &NCCL,
-        Library::Ucx => &UCX,
+        CommLibrary::Nccl => &NCCL,
+        CommLibrary::Ucx => &UCX,
     };
     if common.json {
-        let row =
-            |one: &Advice| json!({"name": one.name, "value": one.value, "because": one.because, "source": one.source});
+        let row = |one: &SettingAdvice| json!({"name": one.name, "value": one.value, "because": one.because, "source": one.source});
         let rows: Vec<_> = advice.iter().map(row).collect();
         print_json(&json!({"applies": applies, "remark": remark, "settings": rows}))?;
         return Ok(exit::HEALTHY);

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use anyhow::bail;
 use kelpie_diagnosis::ports::{EndReading, Readings, checks, contradictions, is_known};
 use kelpie_examine::files::read_file;
-use kelpie_examine::ports::{self, Cable, Choice};
+use kelpie_examine::ports::{self, CableCommands, Choice};
 use kelpie_examine::simulated;
-use kelpie_examine::subsystem::{Kind, kind, load_simulated};
-use kelpie_monitor::check::{Check, State};
+use kelpie_examine::subsystem::{SubsystemKind, kind, load_simulated};
+use kelpie_monitor::check::{Check, CheckState};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::read_tagged_with_null;
 use serde::Deserialize;
@@ -30,7 +30,7 @@ const MOST: usize = 4096;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ReadingsFile {
     directions: Vec<Readings>,
 }
 
@@ -46,7 +46,7 @@ pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     } else {
         print(&text(&checks))?;
     }
-    let fails = checks.iter().any(|check| check.state == State::Fail);
+    let fails = checks.iter().any(|check| check.state == CheckState::Fail);
     Ok(match (fails, is_known(&checks)) {
         (true, _) => exit::anomalous(),
         (false, true) => exit::HEALTHY,
@@ -57,7 +57,7 @@ pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
 fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyhow::Result<Vec<Check>> {
     let stop = stop::on_signals("stopping after this traffic; interrupt again to stop now")?;
     let workload = workload.map_or_else(|| Ok(ports::plain()), read_workload)?;
-    if let Kind::Simulated(name) = kind(subsystem)? {
+    if let SubsystemKind::Simulated(name) = kind(subsystem)? {
         if args.plan.is_some() || !args.source_ports.is_empty() || args.port_down.is_some() {
             bail!(
                 "--plan, --source-ports and --port-down are for real hosts; of {subsystem} a workload's flows say \
@@ -71,14 +71,14 @@ fn of_hosts(args: &CheckArgs, subsystem: &str, workload: Option<&Path>) -> anyho
         (None, []) => Choice::Own,
         (None, ports) => Choice::Given(ports.to_vec()),
     };
-    let cable = args.port_down.clone().zip(args.port_up.clone()).map(|(down, up)| Cable { down, up });
+    let cable = args.port_down.clone().zip(args.port_up.clone()).map(|(down, up)| CableCommands { down, up });
     ports::checks(&mut probe::pair(subsystem)?, &workload, &choice, cable.as_ref(), &stop, &note)
 }
 
 fn of_readings(path: &Path) -> anyhow::Result<Vec<Check>> {
     let name = path.display().to_string();
     let bytes = read_file(path)?;
-    let (document, file) = read_tagged_with_null::<File>(&name, utf8(&name, &bytes)?, "ports/1")?;
+    let (document, file) = read_tagged_with_null::<ReadingsFile>(&name, utf8(&name, &bytes)?, "ports/1")?;
     if file.directions.is_empty() || file.directions.len() > MOST {
         bail!(document.refuse("directions", &format!("write 1 to {MOST} directions")));
     }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_check_that_measured_nothing_does_not_say_what() {
-        let check = Check::new(CheckKind::Port, State::Unknown, "nothing was sent");
+        let check = Check::new(CheckKind::Port, CheckState::Unknown, "nothing was sent");
         assert_eq!(row(&check).get("measured"), None);
     }
 }

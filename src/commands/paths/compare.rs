@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_fabric::Solver;
-use kelpie_fabric::compare::{Comparison, Setting, Transmit, compare};
+use kelpie_fabric::compare::{Setting, SettingComparison, Transmit, compare};
 use kelpie_reports::site::{Curve, Curves};
 use serde_json::json;
 
@@ -56,7 +56,7 @@ fn words(setting: Setting) -> String {
     format!("{qps_per_connection} QPs, {cables} cables, {transmit}, {solver}")
 }
 
-fn text(comparison: &Comparison, sweep: &[Comparison]) -> String {
+fn text(comparison: &SettingComparison, sweep: &[SettingComparison]) -> String {
     let heading = ["experiment", "ECMP", "published", "planned", "published", "gain", "published", "off by"];
     let mut table = Table::new(&heading, &[1, 3, 5, 6, 7]);
     let gbps = |[least, mean, most]: [f64; 3]| format!("{mean:.1} ({least:.0} to {most:.0})");
@@ -97,8 +97,8 @@ fn text(comparison: &Comparison, sweep: &[Comparison]) -> String {
 }
 
 /// What the sweep shows: which settings have all published gains, and the one thing that none can have.
-fn why_not(sweep: &[Comparison]) -> String {
-    let is_near = |comparison: &&Comparison| {
+fn why_not(sweep: &[SettingComparison]) -> String {
+    let is_near = |comparison: &&SettingComparison| {
         comparison
             .rows
             .iter()
@@ -128,7 +128,7 @@ fn why_not(sweep: &[Comparison]) -> String {
 /// Gains this close to the published ones count as equal. Units: percentage points. Source: our choice.
 const NEAR: f64 = 10.0;
 
-fn draw(dir: &Path, comparison: &Comparison) -> anyhow::Result<()> {
+fn draw(dir: &Path, comparison: &SettingComparison) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     let numbers = |values: &[f64]| values.iter().enumerate().map(|(at, value)| (at as f64, *value)).collect();
     let course = &comparison.course;
@@ -138,7 +138,7 @@ fn draw(dir: &Path, comparison: &Comparison) -> anyhow::Result<()> {
         ("planned once", numbers(&course.static_gbps)),
         ("ECMP", numbers(&course.ecmp_gbps)),
     ];
-    let experiments = |of: fn(&kelpie_fabric::compare::Row) -> f64| -> Vec<(f64, f64)> {
+    let experiments = |of: fn(&kelpie_fabric::compare::ExperimentRow) -> f64| -> Vec<(f64, f64)> {
         comparison.rows.iter().take(5).enumerate().map(|(at, row)| (at as f64 + 1.0, of(row))).collect()
     };
     let means = [("planned", experiments(|row| row.planned_gbps[1])), ("ECMP", experiments(|row| row.ecmp_gbps[1]))];

@@ -6,40 +6,40 @@ use std::process::ExitCode;
 
 use kelpie_examine::files::read_file;
 use kelpie_paths::catalog::LAG_PORTS;
-use kelpie_paths::request::{End, Request, Step};
+use kelpie_paths::request::{ConnectionEnd, PathsRequest, PlanStep};
 use kelpie_paths::{Leaving, Planner, PortSearch, QpId, Route};
 use kelpie_spaces::document::utf8;
-use kelpie_topology::{Cluster, Link, Part, Working};
+use kelpie_topology::{Cluster, FabricLink, FabricPart, Working};
 use serde_json::{Value, json};
 
 use crate::args::Common;
-use crate::cli::paths::{LeavingArg, PlanArgs};
+use crate::cli::paths::{LeavingArg, PlanPathsArgs};
 use crate::exit;
 use crate::inputs::read_cluster;
 use crate::output::{Table, plural, print, print_json};
 
 /// A connection that is there.
-struct Connection {
+struct PlannedConnection {
     name: String,
-    from: End,
-    to: End,
+    from: ConnectionEnd,
+    to: ConnectionEnd,
     qps: Vec<QpId>,
 }
 
 /// What is there after the steps.
-struct Plan {
+struct PathsPlan {
     planner: Planner,
     working: Working,
-    connections: Vec<Connection>,
+    connections: Vec<PlannedConnection>,
     /// QPs of before that a step moved, added up.
     moves: u64,
 }
 
 /// Runs the command.
-pub fn run(args: &PlanArgs, common: Common) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PlanPathsArgs, common: Common) -> anyhow::Result<ExitCode> {
     let cluster = read_cluster(&args.topology)?;
     let name = args.request.display().to_string();
-    let request = Request::from_yaml(&name, utf8(&name, &read_file(&args.request)?)?, &cluster)?;
+    let request = PathsRequest::from_yaml(&name, utf8(&name, &read_file(&args.request)?)?, &cluster)?;
     let plan = follow(&cluster, &request, !args.no_moves);
     let leaving = if args.leaving == LeavingArg::Chosen { Leaving::Chosen } else { Leaving::Hashed };
     let search = PortSearch::new(&cluster, &plan.working);
@@ -60,29 +60,29 @@ pub fn run(args: &PlanArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(if without == 0 { exit::HEALTHY } else { exit::anomalous() })
 }
 
-fn follow(cluster: &Cluster, request: &Request, moves: bool) -> Plan {
+fn follow(cluster: &Cluster, request: &PathsRequest, moves: bool) -> PathsPlan {
     let working = Working::of(cluster);
     let planner = Planner::new(cluster, &working, moves);
-    let mut plan = Plan { planner, working, connections: Vec::new(), moves: 0 };
+    let mut plan = PathsPlan { planner, working, connections: Vec::new(), moves: 0 };
     for step in &request.steps {
         let mut gone = Vec::new();
-        let mut set = |plan: &mut Plan, part: Part, works: bool| {
+        let mut set = |plan: &mut PathsPlan, part: FabricPart, works: bool| {
             plan.working.set(cluster, part, works);
             plan.planner.set(part, works, &mut gone);
         };
         match step {
-            Step::Connect { name, from, to, qps } => {
+            PlanStep::Connect { name, from, to, qps } => {
                 let ends = [from, to].map(|end| cluster.nic(end.host, end.nic));
                 let qps = plan.planner.request(ends[0], ends[1], *qps, &mut gone);
-                plan.connections.push(Connection { name: name.clone(), from: *from, to: *to, qps });
+                plan.connections.push(PlannedConnection { name: name.clone(), from: *from, to: *to, qps });
             }
-            Step::Release { name } => {
+            PlanStep::Release { name } => {
                 let place = plan.connections.iter().position(|one| one.name == *name);
                 let ended = plan.connections.remove(place.expect("the reader checked that it is there"));
                 ended.qps.into_iter().for_each(|id| plan.planner.release(id, &mut gone));
             }
-            Step::Fail(part) => set(&mut plan, *part, false),
-            Step::Repair(part) => set(&mut plan, *part, true),
+            PlanStep::Fail(part) => set(&mut plan, *part, false),
+            PlanStep::Repair(part) => set(&mut plan, *part, true),
         }
         gone.sort_unstable();
         gone.dedup();
@@ -91,13 +91,13 @@ fn follow(cluster: &Cluster, request: &Request, moves: bool) -> Plan {
     plan
 }
 
-fn loads(cluster: &Cluster, plan: &Plan) -> BTreeMap<String, u32> {
-    let ends = |link: &Link| !matches!(link, Link::NicOut(_) | Link::NicIn(_));
+fn loads(cluster: &Cluster, plan: &PathsPlan) -> BTreeMap<String, u32> {
+    let ends = |link: &FabricLink| !matches!(link, FabricLink::NicOut(_) | FabricLink::NicIn(_));
     let loaded = cluster.links().filter(ends).map(|link| (link, plan.planner.load(link)));
     loaded.filter(|(_, load)| *load > 0).map(|(link, load)| (cluster.name(link), load)).collect()
 }
 
-fn document(cluster: &Cluster, plan: &Plan, rows: &[(usize, Option<Route>, Option<u16>)], without: u64) -> Value {
+fn document(cluster: &Cluster, plan: &PathsPlan, rows: &[(usize, Option<Route>, Option<u16>)], without: u64) -> Value {
     let qps: Vec<Value> = (rows.iter())
         .map(|(nth, route, port)| {
             let connection = &plan.connections[*nth];
@@ -116,14 +116,14 @@ fn document(cluster: &Cluster, plan: &Plan, rows: &[(usize, Option<Route>, Optio
 
 fn show(
     cluster: &Cluster,
-    plan: &Plan,
+    plan: &PathsPlan,
     rows: &[(usize, Option<Route>, Option<u16>)],
     without: u64,
 ) -> anyhow::Result<()> {
     let mut table = Table::new(&["from", "to", "side", "spine", "cable", "source port", "connection"], &[3, 4, 5]);
     for (nth, route, port) in rows {
         let connection = &plan.connections[*nth];
-        let end = |end: End| format!("host {} nic {}", end.host, end.nic);
+        let end = |end: ConnectionEnd| format!("host {} nic {}", end.host, end.nic);
         let side = route.map_or("none works".to_owned(), |route| format!("{:?}", route.side).to_lowercase());
         let plane = |of: fn(u32, u32) -> u32| match route.and_then(|route| route.plane) {
             Some(plane) => of(plane, cluster.cables).to_string(),

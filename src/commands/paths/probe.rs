@@ -12,12 +12,12 @@ use kelpie_diagnosis::ports::Mode;
 use kelpie_examine::files::read_file;
 use kelpie_examine::ground::{Hosts, mode, must_have_paths};
 use kelpie_examine::subsystem::OpenedSubsystem;
-use kelpie_paths::catalog::{Catalog, Direction, LagPort, Path as Found};
+use kelpie_paths::catalog::{Catalog, CatalogDirection, LagPort, SourcePortPath as Found};
 use kelpie_paths::probe::{Depth, lag_ports, probe};
 use kelpie_reports::folder;
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::flow_label::{FIRST_PORT, PORTS};
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 use serde_json::json;
 
 use crate::args::Common;
@@ -112,8 +112,8 @@ fn verify(path: &Path, changes: &[String], common: Common) -> anyhow::Result<Exi
 }
 
 /// A word for a side that may be unknown.
-fn word(side: Option<Side>) -> &'static str {
-    side.map_or("unknown", Side::name)
+fn word(side: Option<PortSide>) -> &'static str {
+    side.map_or("unknown", PortSide::name)
 }
 
 fn text(catalog: &Catalog) -> String {
@@ -130,7 +130,7 @@ fn text(catalog: &Catalog) -> String {
             ports.join(", ")
         );
     }
-    for Direction { from, lag, .. } in &catalog.directions {
+    for CatalogDirection { from, lag, .. } in &catalog.directions {
         let Some(lag) = lag else { continue };
         for LagPort { port, active, leaves } in &lag.ports {
             let _ = write!(text, "LAG port {port} of host {from} leaves by {}", word(*leaves));
@@ -160,8 +160,8 @@ fn text(catalog: &Catalog) -> String {
     text
 }
 
-fn rows(direction: &Direction, table: &mut Table) {
-    let mut ways: BTreeMap<(Option<Side>, Option<Side>), Vec<&Found>> = BTreeMap::new();
+fn rows(direction: &CatalogDirection, table: &mut Table) {
+    let mut ways: BTreeMap<(Option<PortSide>, Option<PortSide>), Vec<&Found>> = BTreeMap::new();
     for path in &direction.paths {
         ways.entry((path.leaves, path.arrives)).or_default().push(path);
     }

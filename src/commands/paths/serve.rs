@@ -8,15 +8,15 @@ use kelpie_agent::steering::planner::{PlannerConfig, serve};
 use kelpie_agent::{Security, TlsFiles};
 use kelpie_paths::catalog::{Catalog, LAG_PORTS, Lag, contradictions};
 use kelpie_paths::leases::Leases;
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 
 use super::probe::read;
-use crate::cli::paths::ServeArgs;
+use crate::cli::paths::ServePathsArgs;
 use crate::exit;
 use crate::output::note;
 
 /// Serves until it is ended from outside.
-pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ServePathsArgs) -> anyhow::Result<ExitCode> {
     let catalogs = args.catalogs.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     for (path, catalog) in args.catalogs.iter().zip(&catalogs) {
         for direction in &catalog.directions {
@@ -39,7 +39,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
                     direction.from
                 ));
             }
-            let [left, right] = Side::BOTH.map(|side| catalog.straight(direction.from, side).len());
+            let [left, right] = PortSide::BOTH.map(|side| catalog.straight(direction.from, side).len());
             note(&format!(
                 "{}, measured {}: from host {}, {left} source ports left to left, {right} right to right",
                 path.display(),

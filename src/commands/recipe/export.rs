@@ -4,19 +4,19 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use kelpie_campaign::environment;
-use kelpie_campaign::recipes::{self, Kept};
+use kelpie_campaign::recipes::{self, ExportedFinding};
 use kelpie_reports::recipe::{self, Recipe};
 use kelpie_spaces::perftest;
 use kelpie_store::Store;
 use serde_json::json;
 
 use crate::args::Common;
-use crate::cli::recipe::{ExportArgs, FindingOrAnomaly};
+use crate::cli::recipe::{ExportRecipeArgs, FindingOrAnomaly};
 use crate::exit;
 use crate::output::{print, print_json};
 
 /// Writes a recipe.
-pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ExportRecipeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let (recipe, lines) = match args.finding {
         FindingOrAnomaly::Anomaly(_) if args.doctor_a.is_some() || args.doctor_b.is_some() => {
             bail!(
@@ -29,7 +29,7 @@ pub fn run(args: &ExportArgs, common: Common) -> anyhow::Result<ExitCode> {
             (recipe, lines)
         }
         FindingOrAnomaly::Finding(id, number) => {
-            let Kept { recipe, lines, campaign } =
+            let ExportedFinding { recipe, lines, campaign } =
                 recipes::kept(&mut Store::open_to_read(&args.database.database()?)?, id, number)?;
             let examined = [&args.doctor_a, &args.doctor_b].map(Option::as_deref);
             let known = environment::of(&campaign.definition, args.with_identities, examined)?;

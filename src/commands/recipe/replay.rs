@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kelpie_examine::subsystem::OpenedSubsystem;
-use kelpie_monitor::{Bounds, Judged, Sample, Symptom, Verdict, measure_judged};
+use kelpie_monitor::{Bounds, JudgedMeasurement, Sample, Symptom, Verdict, measure_judged};
 use kelpie_reports::recipe::{self, Recipe, Replayed};
 use kelpie_sim::SimSubsystem;
 use serde_json::json;
@@ -79,7 +79,7 @@ fn open(args: &ReplayArgs, recipe: &Recipe) -> anyhow::Result<(String, OpenedSub
     Ok((environment.subsystem.clone(), OpenedSubsystem::Simulated(Box::new(subsystem))))
 }
 
-fn text(recipe: &Recipe, name: &str, outcome: Replayed, judged: &Judged, bounds: Bounds) -> String {
+fn text(recipe: &Recipe, name: &str, outcome: Replayed, judged: &JudgedMeasurement, bounds: Bounds) -> String {
     let words = |symptoms: &[Symptom]| symptoms.iter().map(|symptom| symptom.name()).collect::<Vec<_>>().join(", ");
     let symptoms = &judged.assessment.symptoms;
     let headline = match outcome {
@@ -118,10 +118,10 @@ fn text(recipe: &Recipe, name: &str, outcome: Replayed, judged: &Judged, bounds:
 }
 
 /// A line of the comparison: its name, and its value if a measurement has it.
-type Row = (String, Box<dyn Fn(&Sample) -> Option<String>>);
+type ReplayLine = (String, Box<dyn Fn(&Sample) -> Option<String>>);
 
-fn rows() -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows() -> Vec<ReplayLine> {
+    let mut rows: Vec<ReplayLine> = Vec::new();
     for from in kelpie_spaces::Host::BOTH {
         for to in kelpie_spaces::Host::BOTH {
             let goodput = move |mean: &Sample| Some(format!("{}bit/s", si(mean.direction(from, to)?.goodput_bps)));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kelpie_store::{Follower, StoreError, unix_ms};
+use kelpie_store::{CampaignFollower, StoreError, unix_ms};
 use kelpie_watch::{CampaignProgress, open_metrics};
 
 use crate::metrics_server::Scrapes;
@@ -18,7 +18,7 @@ const SLICE: Duration = Duration::from_millis(200);
 pub fn serve(
     listen: SocketAddr,
     json: bool,
-    follower: &mut Follower,
+    follower: &mut CampaignFollower,
     progress: &mut CampaignProgress,
 ) -> anyhow::Result<()> {
     let stop = stop::on_signals("stopping")?;
@@ -40,7 +40,7 @@ pub fn serve(
     Ok(())
 }
 
-fn catch_up(follower: &mut Follower, progress: &mut CampaignProgress) -> Result<(), StoreError> {
+fn catch_up(follower: &mut CampaignFollower, progress: &mut CampaignProgress) -> Result<(), StoreError> {
     loop {
         progress.take(follower.read()?);
         if progress.is_read() {

@@ -8,11 +8,11 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use kelpie_store::{Follower, Store, unix_ms};
+use kelpie_store::{CampaignFollower, Store, unix_ms};
 use kelpie_text::clean;
 use kelpie_watch::{CampaignProgress, text};
 
-use crate::args::{Colour, Common};
+use crate::args::{ColourChoice, Common};
 use crate::campaigns;
 use crate::cli::WatchArgs;
 use crate::exit;
@@ -30,7 +30,7 @@ fn watch(args: &WatchArgs, common: Common) -> anyhow::Result<ExitCode> {
     let id = campaigns::chosen(&mut store, args.id)?;
     let campaign = store.campaign(id)?;
     drop(store);
-    let mut follower = Follower::new(&database, &campaign);
+    let mut follower = CampaignFollower::new(&database, &campaign);
     let mut progress = CampaignProgress::new(campaign);
     if let Some(listen) = args.listen {
         metrics::serve(listen, common.json, &mut follower, &mut progress)?;
@@ -60,8 +60,8 @@ fn is_terminal() -> bool {
 /// Whether colours are welcome. Source of the variable: <https://no-color.org>.
 fn is_coloured(common: Common) -> bool {
     match common.color {
-        Colour::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        Colour::Always => true,
-        Colour::Never => false,
+        ColourChoice::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        ColourChoice::Always => true,
+        ColourChoice::Never => false,
     }
 }

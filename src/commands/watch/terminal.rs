@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use kelpie_store::{Follower, StoreError, unix_ms};
+use kelpie_store::{CampaignFollower, StoreError, unix_ms};
 use kelpie_watch::CampaignProgress;
 use kelpie_watch::screen::{Theme, draw};
-use kelpie_watch::view::{Asked, View};
+use kelpie_watch::view::{KeyAction, View};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
@@ -30,7 +30,11 @@ impl Drop for Restored {
 }
 
 /// Follows a campaign until the user leaves.
-pub fn watch(follower: &mut Follower, progress: &mut CampaignProgress, is_coloured: bool) -> anyhow::Result<()> {
+pub fn watch(
+    follower: &mut CampaignFollower,
+    progress: &mut CampaignProgress,
+    is_coloured: bool,
+) -> anyhow::Result<()> {
     let is_over = stop::silently_on_signals()?;
     stop::when_terminal_goes(&is_over, || drop(ratatui::try_restore()))?;
     // Before the terminal changes hands, so that an error appears on the screen that the user knows.
@@ -51,7 +55,7 @@ pub fn watch(follower: &mut Follower, progress: &mut CampaignProgress, is_colour
             if event::poll(left.min(SLICE)).context("the terminal")? {
                 match event::read().context("the terminal")? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => {
-                        if view.press(key, progress.rows()) == Asked::Quit {
+                        if view.press(key, progress.rows()) == KeyAction::Quit {
                             return Ok(());
                         }
                         show(&mut terminal, progress, &mut view, theme)?;

@@ -3,7 +3,7 @@
 #![no_main]
 
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::{Question, diagnose};
+use kelpie_diagnosis::host::{HostQuestion, diagnose};
 use kelpie_topology::HostTopology;
 use libfuzzer_sys::fuzz_target;
 
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     let matrix = read(Matrix::from_bytes("matrix", bytes), || Matrix::from_bytes("matrix", MATRIX.as_bytes()));
     if let (Some(host), Some(matrix)) = (host, matrix) {
         for busy in [false, true] {
-            let _ = diagnose(Question { host: &host, matrix: &matrix, repeats: &[], baseline: None, busy });
+            let _ = diagnose(HostQuestion { host: &host, matrix: &matrix, repeats: &[], baseline: None, busy });
         }
     }
 });

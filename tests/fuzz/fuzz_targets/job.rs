@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kelpie_diagnosis::job::{Follower, Question, Window, diagnose, read};
+use kelpie_diagnosis::job::{RecordFollower, JobQuestion, Window, diagnose, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -10,13 +10,13 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(read) => {
             for job in &read.jobs {
                 for now in [None, Some(1e9)] {
-                    diagnose(Question { now, ..Question::at_the_end(job) });
+                    diagnose(JobQuestion { now, ..JobQuestion::at_the_end(job) });
                 }
             }
         }
         Err(error) => assert!(!error.to_string().chars().any(char::is_control), "{error}"),
     }
-    let (mut follower, mut window) = (Follower::default(), Window::default());
+    let (mut follower, mut window) = (RecordFollower::default(), Window::default());
     for piece in bytes.chunks(7) {
         let give = |one: Result<_, _>| {
             if let Ok(record) = one {

@@ -55,7 +55,7 @@ pub enum CertError {
 
 /// What a certificate is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum CertificatePurpose {
     /// To serve as an agent.
     Agent,
     /// To control agents.
@@ -130,7 +130,7 @@ impl Authority {
     pub fn issue(
         &self,
         names: &[String],
-        purpose: Purpose,
+        purpose: CertificatePurpose,
         validity: Validity,
     ) -> Result<(PathBuf, String), CertError> {
         let first = names.first().map_or("", String::as_str);
@@ -146,8 +146,8 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, first);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![match purpose {
-            Purpose::Agent => ExtendedKeyUsagePurpose::ServerAuth,
-            Purpose::Controller => ExtendedKeyUsagePurpose::ClientAuth,
+            CertificatePurpose::Agent => ExtendedKeyUsagePurpose::ServerAuth,
+            CertificatePurpose::Controller => ExtendedKeyUsagePurpose::ClientAuth,
         }];
         params.use_authority_key_identifier_extension = true;
         (params.not_before, params.not_after) = (validity.from.into(), validity.until.into());
@@ -199,8 +199,9 @@ mod tests {
         let first = Authority::in_dir(&folder, false).expect("made");
         let before = std::fs::read(first.ca()).expect("there");
         let again = Authority::in_dir(&folder, false).expect("found");
-        let (path, _) =
-            again.issue(&["10.0.0.1".to_owned(), "node-a".to_owned()], Purpose::Agent, year()).expect("signed");
+        let (path, _) = again
+            .issue(&["10.0.0.1".to_owned(), "node-a".to_owned()], CertificatePurpose::Agent, year())
+            .expect("signed");
         assert_eq!(path, folder.join("10.0.0.1.pem"));
         assert_eq!(std::fs::read(first.ca()).expect("there"), before);
         for name in ["ca.key", "10.0.0.1.pem"] {
@@ -213,9 +214,9 @@ mod tests {
     fn nothing_is_overwritten_and_no_name_leaves_the_directory() {
         let dir = tempfile::tempdir().expect("a directory");
         let authority = Authority::in_dir(dir.path(), false).expect("made");
-        authority.issue(&["node-a".to_owned()], Purpose::Agent, year()).expect("signed");
+        authority.issue(&["node-a".to_owned()], CertificatePurpose::Agent, year()).expect("signed");
         for name in ["node-a", "", "ca", "../x", "a/b", ".", "a b"] {
-            authority.issue(&[name.to_owned()], Purpose::Controller, year()).expect_err(name);
+            authority.issue(&[name.to_owned()], CertificatePurpose::Controller, year()).expect_err(name);
         }
         std::fs::write(dir.path().join("ca.key"), "no key").expect("written");
         assert!(Authority::in_dir(dir.path(), false).is_err());

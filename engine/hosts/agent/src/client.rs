@@ -20,7 +20,7 @@ use tokio_util::codec::Framed;
 
 use crate::security::{Pipe, Security, TlsError, server_name};
 use crate::socket::tune;
-use crate::steps::{Step, StepsRequest, StepsResponse};
+use crate::steps::{ExperimentStep, StepsRequest, StepsResponse};
 use crate::wire::{ControllerCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError, within};
 
 /// How long connecting and the first exchange may take, each.
@@ -171,7 +171,7 @@ impl AgentClient {
     /// # Errors
     /// [`ClientError::Host`] if the host failed, and the connection goes on; with any other error it is lost.
     pub async fn inspect(&self, port: Port) -> Result<PortReport, ClientError> {
-        match self.call(Step::Inspect, StepsRequest::Inspect { port }).await? {
+        match self.call(ExperimentStep::Inspect, StepsRequest::Inspect { port }).await? {
             StepsResponse::Inspect(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -182,7 +182,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn examine(&self, port: Port) -> Result<Examination, ClientError> {
-        match self.call(Step::Examine, StepsRequest::Examine { port }).await? {
+        match self.call(ExperimentStep::Examine, StepsRequest::Examine { port }).await? {
             StepsResponse::Examine(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -199,7 +199,7 @@ impl AgentClient {
         workload: Workload,
         latency: bool,
     ) -> Result<Vec<GroupEndpoint>, ClientError> {
-        match self.call(Step::SetUp, StepsRequest::SetUp { host, port, workload, latency }).await? {
+        match self.call(ExperimentStep::SetUp, StepsRequest::SetUp { host, port, workload, latency }).await? {
             StepsResponse::SetUp(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -210,7 +210,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn bond(&self, port: Port) -> Result<Bond, ClientError> {
-        match self.call(Step::Bond, StepsRequest::Bond { port }).await? {
+        match self.call(ExperimentStep::Bond, StepsRequest::Bond { port }).await? {
             StepsResponse::Bond(Ok(bond)) if bond.members.len() > MOST_MEMBERS => {
                 Err(self.lost(WireError::Unexpected(format!("a bond of {} ports", bond.members.len()))))
             }
@@ -224,7 +224,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn set_source_ports(&self, groups: Vec<GroupPorts>) -> Result<(), ClientError> {
-        match self.call(Step::SetSourcePorts, StepsRequest::SetSourcePorts { groups }).await? {
+        match self.call(ExperimentStep::SetSourcePorts, StepsRequest::SetSourcePorts { groups }).await? {
             StepsResponse::SetSourcePorts(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -235,7 +235,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn connect_to(&self, peers: Vec<GroupEndpoint>) -> Result<(), ClientError> {
-        match self.call(Step::Connect, StepsRequest::Connect { peers }).await? {
+        match self.call(ExperimentStep::Connect, StepsRequest::Connect { peers }).await? {
             StepsResponse::Connect(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -246,7 +246,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn start(&self) -> Result<(), ClientError> {
-        match self.call(Step::Start, StepsRequest::Start {}).await? {
+        match self.call(ExperimentStep::Start, StepsRequest::Start {}).await? {
             StepsResponse::Start(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -257,7 +257,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn sample(&self) -> Result<HostReading, ClientError> {
-        match self.call(Step::Sample, StepsRequest::Sample {}).await? {
+        match self.call(ExperimentStep::Sample, StepsRequest::Sample {}).await? {
             StepsResponse::Sample(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -268,7 +268,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn stop(&self, drain_ms: u64) -> Result<HostReading, ClientError> {
-        match self.call(Step::Stop, StepsRequest::Stop { drain_ms }).await? {
+        match self.call(ExperimentStep::Stop, StepsRequest::Stop { drain_ms }).await? {
             StepsResponse::Stop(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -279,7 +279,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn set_up_rank(&self, port: Port, job: RankJob) -> Result<Vec<GroupEndpoint>, ClientError> {
-        match self.call(Step::SetUpRank, StepsRequest::SetUpRank { port, job }).await? {
+        match self.call(ExperimentStep::SetUpRank, StepsRequest::SetUpRank { port, job }).await? {
             StepsResponse::SetUpRank(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -290,7 +290,7 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn read_rank(&self) -> Result<RankReading, ClientError> {
-        match self.call(Step::ReadRank, StepsRequest::ReadRank {}).await? {
+        match self.call(ExperimentStep::ReadRank, StepsRequest::ReadRank {}).await? {
             StepsResponse::ReadRank(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
@@ -301,13 +301,13 @@ impl AgentClient {
     /// # Errors
     /// As [`AgentClient::inspect`].
     pub async fn tear_down(&self) -> Result<(), ClientError> {
-        match self.call(Step::TearDown, StepsRequest::TearDown {}).await? {
+        match self.call(ExperimentStep::TearDown, StepsRequest::TearDown {}).await? {
             StepsResponse::TearDown(answer) => Ok(answer?),
             other => self.unexpected(&other),
         }
     }
 
-    async fn call(&self, step: Step, request: StepsRequest) -> Result<StepsResponse, ClientError> {
+    async fn call(&self, step: ExperimentStep, request: StepsRequest) -> Result<StepsResponse, ClientError> {
         let limit = step.deadline() + GRACE;
         self.calls.call(within(limit), request).await.map_err(|error| {
             self.lost(match error {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use kelpie_engine::latency::Took;
 use kelpie_engine::plan::{HostPlan, Role};
 use kelpie_engine::verbs_host::{
-    Count, GroupCount, GroupEndpoint, GroupLag, GroupLatency, GroupPorts, HostError, HostReading, Port, PortReport,
-    QpEndpoint, RemoteMr, VerbsHost,
+    CompletedWork, GroupCount, GroupEndpoint, GroupLag, GroupLatency, GroupPorts, HostError, HostReading, Port,
+    PortReport, QpEndpoint, RemoteMr, VerbsHost,
 };
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -72,7 +72,7 @@ impl FakeHost {
         let (Some(plan), Some(started)) = (&self.plan, self.started) else { return HostReading::default() };
         let at = started.elapsed();
         let messages = (at.as_secs_f64() * RATE) as u64;
-        let count = Count { messages, bytes: messages * 100, packets: messages };
+        let count = CompletedWork { messages, bytes: messages * 100, packets: messages };
         let groups = plan.groups.iter().map(|group| {
             let op = group.send.as_ref().map(|send| send.requests[0].op);
             let received = group.recv.is_some().then_some(kelpie_spaces::Opcode::Send);

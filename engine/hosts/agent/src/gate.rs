@@ -11,17 +11,17 @@ use tokio_util::codec::Framed;
 use crate::identity::{Acceptor, Caller};
 use crate::security::{Pipe, Security, TlsError};
 use crate::socket::{PARTING, linger, tune};
-use crate::strangers::{Room, Strangers};
+use crate::strangers::{ConnectionLimits, Strangers};
 use crate::wire::{HELLO_LIMIT, Hello, Messages, Welcome, WireError};
 
 /// How long a new connection may take to say who it is, TLS included.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Connections that have sent nothing yet. Source: our choice, a quarter of the files that a process may open.
-const SILENT: Room = Room { all: 256, of_one: 32 };
+const SILENT: ConnectionLimits = ConnectionLimits { all: 256, of_one: 32 };
 
 /// Connections on which a handshake is under way, which costs CPU. Source: our choice.
-const SPEAKING: Room = Room { all: 256, of_one: 128 };
+const SPEAKING: ConnectionLimits = ConnectionLimits { all: 256, of_one: 128 };
 
 /// First byte of a TLS handshake. Source: RFC 8446, section 5.1.
 const TLS_HANDSHAKE: u8 = 22;

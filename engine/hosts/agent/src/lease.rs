@@ -15,7 +15,7 @@ type SharedHost = Arc<tokio::sync::Mutex<Box<dyn VerbsHost>>>;
 
 /// Who has the host.
 #[derive(Debug, Clone)]
-pub struct Holder {
+pub struct LeaseHolder {
     /// In words for others.
     pub name: String,
     /// Whether it has left, and the host is being torn down.
@@ -25,7 +25,7 @@ pub struct Holder {
 /// A host that one controller at a time may use.
 pub struct LeasedHost {
     host: SharedHost,
-    holder: Mutex<Option<Holder>>,
+    holder: Mutex<Option<LeaseHolder>>,
     stuck: Notify,
 }
 
@@ -41,11 +41,11 @@ impl LeasedHost {
     }
 
     /// Takes the host, or says who has it.
-    pub fn lease(&self, name: String) -> Result<(), Holder> {
+    pub fn lease(&self, name: String) -> Result<(), LeaseHolder> {
         match &mut *locked(&self.holder) {
             Some(holder) => Err(holder.clone()),
             free => {
-                *free = Some(Holder { name, leaving: false });
+                *free = Some(LeaseHolder { name, leaving: false });
                 Ok(())
             }
         }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kelpie_engine::MeasureError;
-use kelpie_engine::loopback::{Activity, LoopbackHost, Probe, Probed};
+use kelpie_engine::loopback::{Activity, LoopbackHost, PathProbe, Probed};
 use kelpie_engine::plan::Role;
 use kelpie_engine::verbs_host::{HostReading, Port};
 use kelpie_monitor::PerHost;
@@ -119,7 +119,7 @@ impl AgentHost {
         &mut self,
         rnic: usize,
         endpoint: Endpoint,
-        probe: Probe,
+        probe: PathProbe,
     ) -> Result<(HostReading, HostReading, Duration), MeasureError> {
         let (which, port) = (self.which, self.ports[rnic].clone());
         let (memory, peer) = match endpoint {
@@ -188,7 +188,7 @@ async fn between(
     (own, port): (&AgentClient, &Port),
     (other, other_port): (&AgentClient, &Port),
     device: Device,
-    probe: Probe,
+    probe: PathProbe,
     which: Host,
 ) -> Result<(HostReading, HostReading, Duration), MeasureError> {
     let named = |host: Host| move |error: ClientError| failure(host, "measure RNIC to RNIC", error);
@@ -214,7 +214,7 @@ async fn traffic(
     client: &AgentClient,
     port: &Port,
     device: Device,
-    probe: Probe,
+    probe: PathProbe,
 ) -> Result<(HostReading, HostReading, Duration), ClientError> {
     let report = client.inspect(port.clone()).await?;
     let mtu = Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= report.active_mtu).unwrap_or(Mtu::ALL[0]);
@@ -241,8 +241,8 @@ async fn counted(client: &AgentClient) -> Result<(HostReading, HostReading, Dura
     Ok((before, after, started.elapsed()))
 }
 
-fn workload(probe: Probe, mtu: Mtu, device: Device, to: Host) -> Workload {
-    let (message, depth) = if probe == Probe::Bandwidth { LARGE } else { SMALL };
+fn workload(probe: PathProbe, mtu: Mtu, device: Device, to: Host) -> Workload {
+    let (message, depth) = if probe == PathProbe::Bandwidth { LARGE } else { SMALL };
     let memory = Memory { device, mrs: 1, mr_size: Bytes(message.max(4096)) };
     Workload::new(vec![Flow {
         qps: 1,
@@ -301,13 +301,13 @@ impl LoopbackHost for AgentHost {
         }
         let memory = self.endpoints.iter().find(|endpoint| matches!(endpoint, Endpoint::Memory(_)));
         let memory = memory.copied().unwrap_or(Endpoint::Memory(Device::Dram(0)));
-        let (before, after, _) = self.session(rnic, memory, Probe::Latency)?;
+        let (before, after, _) = self.session(rnic, memory, PathProbe::Latency)?;
         let activity = besides(&before, &after);
         self.seen[rnic] = Some((Instant::now(), activity));
         Ok(activity)
     }
 
-    fn probe(&mut self, rnic: usize, endpoint: usize, probe: Probe) -> Result<Probed, MeasureError> {
+    fn probe(&mut self, rnic: usize, endpoint: usize, probe: PathProbe) -> Result<Probed, MeasureError> {
         let endpoint = self.endpoints[endpoint];
         let (before, after, took) = self.session(rnic, endpoint, probe)?;
         // What goes to another RNIC passes the port, and would count as others' traffic.
@@ -323,8 +323,8 @@ impl LoopbackHost for AgentHost {
             return Err(MeasureError::Unsupported { reason: "no message came back".to_owned() });
         }
         let value = match probe {
-            Probe::Bandwidth => bytes as f64 * 8.0 / seconds / 1e9,
-            Probe::Latency => seconds * 1e6 / messages as f64,
+            PathProbe::Bandwidth => bytes as f64 * 8.0 / seconds / 1e9,
+            PathProbe::Latency => seconds * 1e6 / messages as f64,
         };
         Ok(Probed { value, took })
     }
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn probes_are_valid_workloads_at_every_mtu() {
-        for probe in [Probe::Bandwidth, Probe::Latency] {
+        for probe in [PathProbe::Bandwidth, PathProbe::Latency] {
             for mtu in Mtu::ALL {
                 kelpie_spaces::check(&workload(probe, mtu, Device::Dram(1), Host::B)).expect("valid");
             }

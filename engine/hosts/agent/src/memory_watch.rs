@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 
 /// Memory at one moment. Units: bytes.
 #[derive(Debug, Clone, Copy)]
-struct Memory {
+struct FreeMemory {
     /// What programs and the kernel could still have.
     available: u64,
     /// What the kernel has for objects of its own, packets among them.
@@ -31,7 +31,7 @@ struct Memory {
 
 /// Looks at memory for as long as traffic runs, and ends traffic that takes it all.
 pub struct MemoryWatch {
-    look: fn() -> Option<Memory>,
+    look: fn() -> Option<FreeMemory>,
     looking: Mutex<JoinSet<()>>,
     verdict: Arc<Mutex<Option<String>>>,
 }
@@ -39,10 +39,10 @@ pub struct MemoryWatch {
 impl MemoryWatch {
     /// Of this machine.
     pub fn new() -> Self {
-        Self::by(|| Some(Memory { available: meminfo::bytes("MemAvailable")?, slab: meminfo::bytes("Slab")? }))
+        Self::by(|| Some(FreeMemory { available: meminfo::bytes("MemAvailable")?, slab: meminfo::bytes("Slab")? }))
     }
 
-    fn by(look: fn() -> Option<Memory>) -> Self {
+    fn by(look: fn() -> Option<FreeMemory>) -> Self {
         Self { look, looking: Mutex::default(), verdict: Arc::default() }
     }
 
@@ -81,7 +81,7 @@ impl MemoryWatch {
     }
 }
 
-fn said(before: Memory, now: Memory, after: Duration) -> String {
+fn said(before: FreeMemory, now: FreeMemory, after: Duration) -> String {
     format!(
         "this host's memory ran low while traffic ran: {} of {} MiB were left after {:.1} s, and the kernel's slab had grown from \
          {} to {} MiB; the agent ended the traffic",
@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test]
     async fn traffic_that_takes_most_of_the_memory_is_ended_and_other_traffic_is_not() {
         let watch = MemoryWatch::by(|| {
-            LEFT.load(Relaxed).checked_sub(1).map(|at| Memory { available: at * MIB, slab: (1000 - at) * MIB })
+            LEFT.load(Relaxed).checked_sub(1).map(|at| FreeMemory { available: at * MIB, slab: (1000 - at) * MIB })
         });
         let host = Arc::new(LeasedHost::new(Box::new(AbsentHost::new("no device".to_owned()))));
         watch.begin(Arc::clone(&host));

@@ -5,9 +5,9 @@ mod file;
 
 use std::time::{Duration, Instant};
 
-use kelpie_collectives::rounds::{Cluster, Rounds, Transfer};
+use kelpie_collectives::rounds::{RankCluster, Rounds, Transfer};
 use kelpie_engine::plan::Role;
-use kelpie_engine::rank::{Moved, RankJob, RankReading};
+use kelpie_engine::rank::{RankJob, RankMessage, RankReading};
 use kelpie_engine::verbs_host::GroupEndpoint;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -25,7 +25,7 @@ const CLOCK_LOOKS: u32 = 12;
 
 /// Why a job could not run.
 #[derive(Debug, thiserror::Error)]
-pub enum RanksError {
+pub enum AgentRanksError {
     /// The job itself, or one that is no ring.
     #[error("{0}")]
     Job(String),
@@ -45,7 +45,7 @@ pub enum RanksError {
 
 /// A rank that comes later to each iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Late {
+pub struct DelayedRank {
     /// Which.
     pub rank: u32,
     /// Units: microseconds.
@@ -62,25 +62,25 @@ pub struct AgentRanks {
     /// What a rank does before each iteration.
     pub pause: Duration,
     /// Ranks that come later.
-    pub late: Vec<Late>,
+    pub late: Vec<DelayedRank>,
     /// How long nothing may happen before the job is given up.
     pub patience: Duration,
 }
 
-impl Cluster for AgentRanks {
-    type Error = RanksError;
+impl RankCluster for AgentRanks {
+    type Error = AgentRanksError;
 
-    fn run(&mut self, job: &Rounds, give: &mut dyn FnMut(Transfer)) -> Result<(), RanksError> {
+    fn run(&mut self, job: &Rounds, give: &mut dyn FnMut(Transfer)) -> Result<(), AgentRanksError> {
         if let Some(rule) = job.broken_rule() {
-            return Err(RanksError::Job(rule));
+            return Err(AgentRanksError::Job(rule));
         }
         if job.ranks as usize != self.file.ranks.len() {
-            return Err(RanksError::Job(format!("{} ranks; the file names {}", job.ranks, self.file.ranks.len())));
+            return Err(AgentRanksError::Job(format!("{} ranks; the file names {}", job.ranks, self.file.ranks.len())));
         }
         if job.shifts.iter().any(|shift| *shift != 1) {
-            return Err(RanksError::Job("agents run rings: each rank sends to the next".to_owned()));
+            return Err(AgentRanksError::Job("agents run rings: each rank sends to the next".to_owned()));
         }
-        let runtime = crate::runtime::with_one_worker().map_err(RanksError::Runtime)?;
+        let runtime = crate::runtime::with_one_worker().map_err(AgentRanksError::Runtime)?;
         let run = runtime.block_on(self.run_on(&runtime, job, give));
         // An agent that does not answer is not waited for.
         runtime.shutdown_background();
@@ -89,32 +89,37 @@ impl Cluster for AgentRanks {
 }
 
 /// Where a rank is.
-struct Place {
+struct RankProgress {
     /// When its clock began, by the job's. Units: microseconds.
     began_us: f64,
-    open: Option<Moved>,
+    open: Option<RankMessage>,
     is_over: bool,
 }
 
-impl Place {
+impl RankProgress {
     fn at(began_us: f64) -> Self {
         Self { began_us, open: None, is_over: false }
     }
 }
 
 impl AgentRanks {
-    async fn run_on(&self, runtime: &Runtime, job: &Rounds, give: &mut dyn FnMut(Transfer)) -> Result<(), RanksError> {
+    async fn run_on(
+        &self,
+        runtime: &Runtime,
+        job: &Rounds,
+        give: &mut dyn FnMut(Transfer),
+    ) -> Result<(), AgentRanksError> {
         let clients = self.connect().await?;
         self.set_up(&clients, job).await?;
         let begun = Instant::now();
         let mut clocks = Vec::new();
         for (rank, client) in clients.iter().enumerate() {
-            clocks.push(clock(client, begun).await.map_err(|source| RanksError::Rank { rank, source })?);
+            clocks.push(clock(client, begun).await.map_err(|source| AgentRanksError::Rank { rank, source })?);
         }
         for (rank, client) in clients.iter().enumerate() {
-            client.start().await.map_err(|source| RanksError::Rank { rank, source })?;
+            client.start().await.map_err(|source| AgentRanksError::Rank { rank, source })?;
         }
-        let mut places: Vec<Place> = clocks.into_iter().map(Place::at).collect();
+        let mut places: Vec<RankProgress> = clocks.into_iter().map(RankProgress::at).collect();
         let (tell, mut heard) = channel(64);
         for (rank, client) in clients.into_iter().enumerate() {
             runtime.spawn(follow(rank, client, tell.clone()));
@@ -134,7 +139,7 @@ impl AgentRanks {
         &self,
         job: &Rounds,
         heard: &mut Receiver<(usize, RankReading)>,
-        places: &mut [Place],
+        places: &mut [RankProgress],
         give: &mut dyn FnMut(Transfer),
     ) {
         let mut last = Instant::now();
@@ -151,27 +156,27 @@ impl AgentRanks {
         }
     }
 
-    async fn connect(&self) -> Result<Vec<AgentClient>, RanksError> {
+    async fn connect(&self) -> Result<Vec<AgentClient>, AgentRanksError> {
         let (security, name) = (self.file.security(), controller_name());
         let mut clients = Vec::new();
         for (rank, spec) in self.file.ranks.iter().enumerate() {
             let client = AgentClient::connect(&spec.agent, &security, &name).await;
-            clients.push(client.map_err(|source| RanksError::Rank { rank, source })?);
+            clients.push(client.map_err(|source| AgentRanksError::Rank { rank, source })?);
         }
         Ok(clients)
     }
 
-    async fn set_up(&self, clients: &[AgentClient], job: &Rounds) -> Result<(), RanksError> {
+    async fn set_up(&self, clients: &[AgentClient], job: &Rounds) -> Result<(), AgentRanksError> {
         let mut ends: Vec<Vec<GroupEndpoint>> = Vec::new();
         for (rank, client) in clients.iter().enumerate() {
             let set_up = client.set_up_rank(self.file.ranks[rank].port.clone(), self.job_of(rank, job)).await;
-            ends.push(set_up.map_err(|source| RanksError::Rank { rank, source })?);
+            ends.push(set_up.map_err(|source| AgentRanksError::Rank { rank, source })?);
         }
         let end = |rank: usize, role| ends[rank % ends.len()].iter().filter(move |end| end.id.role == role).cloned();
         for (rank, client) in clients.iter().enumerate() {
             let peers = end(rank + 1, Role::Responder).chain(end(rank + ends.len() - 1, Role::Requester));
             let connected = client.connect_to(peers.collect()).await;
-            connected.map_err(|source| RanksError::Rank { rank, source })?;
+            connected.map_err(|source| AgentRanksError::Rank { rank, source })?;
         }
         Ok(())
     }
@@ -232,7 +237,7 @@ async fn follow(rank: usize, client: AgentClient, tell: Sender<(usize, RankReadi
     }
 }
 
-fn transfer(rank: usize, moved: &Moved, began_us: f64, job: &Rounds) -> Transfer {
+fn transfer(rank: usize, moved: &RankMessage, began_us: f64, job: &Rounds) -> Transfer {
     let at = |time: f64| began_us + time;
     let from = rank as u32;
     Transfer {

@@ -14,13 +14,13 @@ use tracing::{info, warn};
 
 use crate::gate::{Gate, Opening, part};
 use crate::identity::NAME_LIMIT;
-use crate::lease::{Holder, LeasedHost};
+use crate::lease::{LeaseHolder, LeasedHost};
+use crate::limited_log::LimitedLog;
 use crate::limits::Limits;
 use crate::listener::{self, ListenerError};
-use crate::rare::RareLog;
 use crate::security::{Security, TlsError};
 use crate::service;
-use crate::steering::{Door, DoorError};
+use crate::steering::{SteeringSocket, SteeringSocketError};
 use crate::steps::LONGEST_RELEASE;
 use crate::wire::{AgentCodec, Hello, PROTOCOL, Welcome, WireError};
 
@@ -35,7 +35,7 @@ pub enum AgentError {
     Tls(#[from] TlsError),
     /// Programs of this host cannot ask for source ports.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Door(#[from] SteeringSocketError),
     /// The asynchronous runtime could not be made.
     #[error("cannot start the runtime")]
     Runtime(#[source] std::io::Error),
@@ -54,16 +54,16 @@ pub struct AgentConfig {
     /// What one controller may set up.
     pub limits: Limits,
     /// Where programs of its host ask for source ports, if they may.
-    pub door: Option<Door>,
+    pub door: Option<SteeringSocket>,
 }
 
 /// What every connection shares.
-struct Agent {
+struct SharedAgent {
     name: String,
     limits: Limits,
     gate: Gate,
     host: Arc<LeasedHost>,
-    rare: RareLog,
+    rare: LimitedLog,
 }
 
 /// Serves controllers on `listen`; comes back only with an error.
@@ -88,13 +88,13 @@ pub fn serve(listen: SocketAddr, config: AgentConfig, host: Box<dyn VerbsHost>) 
 /// Where the certificates cannot be used, and when the device is stuck.
 pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn VerbsHost>) -> Result<(), AgentError> {
     let gate = Gate::new(&config.security)?;
-    config.door.map(Door::open).transpose()?;
-    let agent = Arc::new(Agent {
+    config.door.map(SteeringSocket::open).transpose()?;
+    let agent = Arc::new(SharedAgent {
         name: config.name,
         limits: config.limits,
         gate,
         host: Arc::new(LeasedHost::new(host)),
-        rare: RareLog::default(),
+        rare: LimitedLog::default(),
     });
     loop {
         let accepted = tokio::select! {
@@ -117,7 +117,7 @@ pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn 
     }
 }
 
-impl Agent {
+impl SharedAgent {
     async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
         match self.gate.meet(stream, peer, |opening| self.hello(opening)).await {
             Ok(Some((opening, hello, caller))) => {
@@ -142,7 +142,7 @@ impl Agent {
         peer: SocketAddr,
     ) -> Result<(), WireError> {
         if let Err(holder) = self.host.lease(format!("{controller} ({})", peer.ip())) {
-            let Holder { name, leaving } = holder;
+            let LeaseHolder { name, leaving } = holder;
             let left = if leaving { ", which has left and is being torn down" } else { "" };
             let refusal = self.welcome(Some(format!("it serves another controller, {name}{left}")));
             return part(opening, Welcome { busy: true, leaving, ..refusal }).await;

@@ -28,8 +28,8 @@ use crate::limits::Limits;
 use crate::memory_watch::MemoryWatch;
 use crate::security::Pipe;
 use crate::socket::linger;
-use crate::steps::{Step, Steps};
-use crate::wire::{AgentCodec, Answer, WireError};
+use crate::steps::{ExperimentStep, Steps};
+use crate::wire::{AgentCodec, AgentMessage, WireError};
 
 /// How often silence is looked for.
 const TICK: Duration = Duration::from_millis(250);
@@ -73,7 +73,7 @@ pub async fn serve(host: Arc<LeasedHost>, limits: Limits, pipe: Framed<Pipe, Age
         }
     };
     let pipe = calls.channel_pin_mut().get_pin_ref().get_mut();
-    let farewell = Answer::Farewell { reason: chain(&ended) };
+    let farewell = AgentMessage::Farewell { reason: chain(&ended) };
     if let Ok(Ok(())) = timeout(FAREWELL, pipe.send(farewell)).await {
         linger(pipe.get_mut()).await;
     }
@@ -110,7 +110,7 @@ impl StepsService {
 
     async fn step<T: Send + 'static>(
         self,
-        step: Step,
+        step: ExperimentStep,
         work: impl FnOnce(&mut dyn VerbsHost) -> Result<T, HostError> + Send + 'static,
     ) -> Result<T, HostError> {
         // While the host works, the step's own deadline holds; a call that is given up leaves a limit behind.
@@ -120,8 +120,8 @@ impl StepsService {
         let done = timeout(limit, self.host.blocking(work)).await;
         let patience = match step {
             // These may be asked beside a session and without one.
-            Step::Inspect | Step::Examine | Step::Bond => before,
-            Step::TearDown => IDLE,
+            ExperimentStep::Inspect | ExperimentStep::Examine | ExperimentStep::Bond => before,
+            ExperimentStep::TearDown => IDLE,
             _ if done.is_ok() => step.patience(),
             _ => Duration::ZERO,
         };
@@ -136,7 +136,7 @@ impl StepsService {
     /// A step that fails if its traffic was ended for want of memory.
     async fn step_in_traffic<T: Send + 'static>(
         self,
-        step: Step,
+        step: ExperimentStep,
         work: impl FnOnce(&mut dyn VerbsHost) -> Result<T, HostError> + Send + 'static,
     ) -> Result<T, HostError> {
         let memory = Arc::clone(&self.memory);
@@ -147,14 +147,14 @@ impl StepsService {
 impl Steps for StepsService {
     async fn inspect(self, _: Context, port: Port) -> Result<PortReport, HostError> {
         check_tuning(&port)?;
-        self.step(Step::Inspect, move |host| host.inspect(&port)).await
+        self.step(ExperimentStep::Inspect, move |host| host.inspect(&port)).await
     }
 
     async fn examine(self, _: Context, port: Port) -> Result<Examination, HostError> {
         let look = move || {
             examine(&Machine::live(), port.device.as_deref(), Some(port.port.into()), port.tuning.traffic_class)
         };
-        self.step(Step::Examine, move |_| Ok(look())).await
+        self.step(ExperimentStep::Examine, move |_| Ok(look())).await
     }
 
     async fn set_up(
@@ -171,11 +171,11 @@ impl Steps for StepsService {
         let plan = plan(&workload, host);
         let plan = if latency { plan.with_latency() } else { plan };
         self.limits.check(&plan)?;
-        self.step(Step::SetUp, move |host| host.set_up(&port, &plan)).await
+        self.step(ExperimentStep::SetUp, move |host| host.set_up(&port, &plan)).await
     }
 
     async fn bond(self, _: Context, port: Port) -> Result<Bond, HostError> {
-        self.step(Step::Bond, move |_| Bond::read(&Machine::live(), &port)).await
+        self.step(ExperimentStep::Bond, move |_| Bond::read(&Machine::live(), &port)).await
     }
 
     async fn set_source_ports(self, _: Context, groups: Vec<GroupPorts>) -> Result<(), HostError> {
@@ -183,44 +183,44 @@ impl Steps for StepsService {
         check_chosen("source ports", source_ports, FIRST_PORT..=u16::MAX, self.limits.qps)?;
         let lag_ports = groups.iter().flat_map(|group| &group.lag_ports).copied();
         check_chosen("LAG ports", lag_ports, 1..=MOST_LAG_PORTS, self.limits.qps)?;
-        self.step(Step::SetSourcePorts, move |host| host.set_source_ports(&groups)).await
+        self.step(ExperimentStep::SetSourcePorts, move |host| host.set_source_ports(&groups)).await
     }
 
     async fn connect(self, _: Context, peers: Vec<GroupEndpoint>) -> Result<(), HostError> {
         check_peers(&peers, self.limits)?;
-        self.step(Step::Connect, move |host| host.connect(&peers)).await
+        self.step(ExperimentStep::Connect, move |host| host.connect(&peers)).await
     }
 
     async fn start(self, _: Context) -> Result<(), HostError> {
         let (host, memory) = (Arc::clone(&self.host), Arc::clone(&self.memory));
-        self.step(Step::Start, |host| host.start()).await?;
+        self.step(ExperimentStep::Start, |host| host.start()).await?;
         memory.begin(host);
         Ok(())
     }
 
     async fn sample(self, _: Context) -> Result<HostReading, HostError> {
-        self.step_in_traffic(Step::Sample, |host| host.sample()).await
+        self.step_in_traffic(ExperimentStep::Sample, |host| host.sample()).await
     }
 
     async fn stop(self, _: Context, drain_ms: u64) -> Result<HostReading, HostError> {
         let drain = Duration::from_millis(drain_ms.min(DRAIN_LIMIT_MS));
-        self.step_in_traffic(Step::Stop, move |host| host.stop(drain)).await
+        self.step_in_traffic(ExperimentStep::Stop, move |host| host.stop(drain)).await
     }
 
     async fn set_up_rank(self, _: Context, port: Port, job: RankJob) -> Result<Vec<GroupEndpoint>, HostError> {
         check_tuning(&port)?;
         job.broken_rule().map_or(Ok(()), |rule| Err(HostError::Failed(rule)))?;
         self.limits.check_rank(&job)?;
-        self.step(Step::SetUpRank, move |host| host.set_up_rank(&port, &job)).await
+        self.step(ExperimentStep::SetUpRank, move |host| host.set_up_rank(&port, &job)).await
     }
 
     async fn read_rank(self, _: Context) -> Result<RankReading, HostError> {
-        self.step_in_traffic(Step::ReadRank, |host| host.read_rank()).await
+        self.step_in_traffic(ExperimentStep::ReadRank, |host| host.read_rank()).await
     }
 
     async fn tear_down(self, _: Context) -> Result<(), HostError> {
         self.memory.end();
-        self.step(Step::TearDown, |host| {
+        self.step(ExperimentStep::TearDown, |host| {
             host.recycle();
             Ok(())
         })

@@ -48,7 +48,7 @@ const LATE: Duration = Duration::from_secs(5);
 
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ExperimentStep {
     /// [`Steps::inspect`].
     Inspect,
     /// [`Steps::examine`].
@@ -75,22 +75,22 @@ pub enum Step {
     TearDown,
 }
 
-impl Step {
+impl ExperimentStep {
     /// What it does, for errors.
     pub fn name(self) -> &'static str {
         match self {
-            Step::Inspect => "inspect the device",
-            Step::Examine => "examine the host",
-            Step::SetUp => "set up",
-            Step::Bond => "read the bond",
-            Step::SetSourcePorts => "set source ports",
-            Step::Connect => "connect QPs",
-            Step::Start => "start traffic",
-            Step::Sample => "sample",
-            Step::Stop => "stop traffic",
-            Step::SetUpRank => "set up a rank",
-            Step::ReadRank => "read a rank",
-            Step::TearDown => "tear down",
+            ExperimentStep::Inspect => "inspect the device",
+            ExperimentStep::Examine => "examine the host",
+            ExperimentStep::SetUp => "set up",
+            ExperimentStep::Bond => "read the bond",
+            ExperimentStep::SetSourcePorts => "set source ports",
+            ExperimentStep::Connect => "connect QPs",
+            ExperimentStep::Start => "start traffic",
+            ExperimentStep::Sample => "sample",
+            ExperimentStep::Stop => "stop traffic",
+            ExperimentStep::SetUpRank => "set up a rank",
+            ExperimentStep::ReadRank => "read a rank",
+            ExperimentStep::TearDown => "tear down",
         }
     }
 
@@ -99,15 +99,17 @@ impl Step {
     /// Source: our choice, because 20 K QPs take 6 s on Soft-RoCE and a real NIC is no slower.
     pub fn deadline(self) -> Duration {
         match self {
-            Step::SetUp | Step::SetUpRank | Step::Connect | Step::TearDown => Duration::from_mins(2),
-            Step::Stop => Duration::from_millis(DRAIN_LIMIT_MS) + Duration::from_secs(5),
-            Step::Inspect
-            | Step::Examine
-            | Step::Bond
-            | Step::SetSourcePorts
-            | Step::Start
-            | Step::Sample
-            | Step::ReadRank => Duration::from_secs(5),
+            ExperimentStep::SetUp | ExperimentStep::SetUpRank | ExperimentStep::Connect | ExperimentStep::TearDown => {
+                Duration::from_mins(2)
+            }
+            ExperimentStep::Stop => Duration::from_millis(DRAIN_LIMIT_MS) + Duration::from_secs(5),
+            ExperimentStep::Inspect
+            | ExperimentStep::Examine
+            | ExperimentStep::Bond
+            | ExperimentStep::SetSourcePorts
+            | ExperimentStep::Start
+            | ExperimentStep::Sample
+            | ExperimentStep::ReadRank => Duration::from_secs(5),
         }
     }
 

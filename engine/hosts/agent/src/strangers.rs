@@ -10,7 +10,7 @@ use crate::lease::locked;
 
 /// How many there may be.
 #[derive(Debug, Clone, Copy)]
-pub struct Room {
+pub struct ConnectionLimits {
     /// In all.
     pub all: usize,
     /// Of one address.
@@ -21,13 +21,13 @@ pub struct Room {
 /// address if that has many, else of the address with the most. So no address can keep another one out.
 #[derive(Debug)]
 pub struct Strangers {
-    room: Room,
+    room: ConnectionLimits,
     /// The longest there first.
-    waiting: Mutex<VecDeque<Waiting>>,
+    waiting: Mutex<VecDeque<WaitingConnection>>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingConnection {
     address: IpAddr,
     sent_away: Arc<Notify>,
 }
@@ -41,7 +41,7 @@ pub struct Stranger<'a> {
 
 impl Strangers {
     /// Nobody yet.
-    pub fn new(room: Room) -> Self {
+    pub fn new(room: ConnectionLimits) -> Self {
         Self { room, waiting: Mutex::default() }
     }
 
@@ -67,7 +67,7 @@ impl Strangers {
             gone.sent_away.notify_one();
         }
         let sent_away = Arc::new(Notify::new());
-        waiting.push_back(Waiting { address, sent_away: Arc::clone(&sent_away) });
+        waiting.push_back(WaitingConnection { address, sent_away: Arc::clone(&sent_away) });
         Stranger { room: self, sent_away }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn who_comes_in_crowds_sends_its_own_away() {
-        let strangers = Strangers::new(Room { all: 4, of_one: 3 });
+        let strangers = Strangers::new(ConnectionLimits { all: 4, of_one: 3 });
         let address = |last: u8| IpAddr::from([10, 0, 0, last]);
         let mut places: Vec<_> = [1, 1, 2, 1, 1, 3].map(|last| Some(strangers.admit(address(last)))).into();
         let there = || locked(&strangers.waiting).iter().map(|one| one.address).collect::<Vec<_>>();
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_network_of_ipv6_is_one_stranger() {
-        let strangers = Strangers::new(Room { all: 9, of_one: 1 });
+        let strangers = Strangers::new(ConnectionLimits { all: 9, of_one: 1 });
         let _one = strangers.admit("2001:db8::1".parse().expect("an address"));
         let _other = strangers.admit("2001:db8::2".parse().expect("an address"));
         assert_eq!(locked(&strangers.waiting).len(), 1);

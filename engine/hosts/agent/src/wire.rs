@@ -58,7 +58,7 @@ pub struct Welcome {
 /// What a controller sends after that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum ControllerMessage {
     /// Do this step.
     Call {
         /// Names the call in its answer.
@@ -78,7 +78,7 @@ pub enum Ask {
 /// What an agent sends after that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum AgentMessage {
     /// The step was done, or failed on the host.
     Done {
         /// The call.
@@ -194,7 +194,7 @@ impl<In, Out: Serialize> Encoder<Out> for Messages<In> {
 
 /// The agent's end of a connection, for the RPC library.
 #[derive(Debug)]
-pub struct AgentCodec(Messages<Ask>);
+pub struct AgentCodec(Messages<ControllerMessage>);
 
 impl Default for AgentCodec {
     fn default() -> Self {
@@ -215,13 +215,15 @@ impl Decoder for AgentCodec {
     }
 }
 
-fn call(ask: Ask) -> ClientMessage<StepsRequest> {
+fn call(ask: ControllerMessage) -> ClientMessage<StepsRequest> {
     match ask {
-        Ask::Call { id, deadline_ms, step } => {
+        ControllerMessage::Call { id, deadline_ms, step } => {
             let limit = Duration::from_millis(deadline_ms).min(LATEST_DEADLINE);
             ClientMessage::Request(Request { context: within(limit), id, message: step })
         }
-        Ask::Cancel { id } => ClientMessage::Cancel { trace_context: tarpc::trace::Context::default(), request_id: id },
+        ControllerMessage::Cancel { id } => {
+            ClientMessage::Cancel { trace_context: tarpc::trace::Context::default(), request_id: id }
+        }
     }
 }
 
@@ -231,24 +233,24 @@ impl Encoder<Response<StepsResponse>> for AgentCodec {
     fn encode(&mut self, response: Response<StepsResponse>, bytes: &mut BytesMut) -> Result<(), WireError> {
         let id = response.request_id;
         let answer = match response.message {
-            Ok(result) => Answer::Done { id, result },
-            Err(ServerError { detail, .. }) => Answer::Rejected { id, reason: detail },
+            Ok(result) => AgentMessage::Done { id, result },
+            Err(ServerError { detail, .. }) => AgentMessage::Rejected { id, reason: detail },
         };
         self.encode(answer, bytes)
     }
 }
 
-impl Encoder<Answer> for AgentCodec {
+impl Encoder<AgentMessage> for AgentCodec {
     type Error = WireError;
 
-    fn encode(&mut self, answer: Answer, bytes: &mut BytesMut) -> Result<(), WireError> {
+    fn encode(&mut self, answer: AgentMessage, bytes: &mut BytesMut) -> Result<(), WireError> {
         self.0.encode(answer, bytes)
     }
 }
 
 /// The controller's end of a connection, for the RPC library.
 #[derive(Debug)]
-pub struct ControllerCodec(Messages<Answer>);
+pub struct ControllerCodec(Messages<AgentMessage>);
 
 impl Default for ControllerCodec {
     fn default() -> Self {
@@ -269,11 +271,11 @@ impl Decoder for ControllerCodec {
     }
 }
 
-fn response(answer: Answer) -> Result<Response<StepsResponse>, WireError> {
+fn response(answer: AgentMessage) -> Result<Response<StepsResponse>, WireError> {
     let (id, message) = match answer {
-        Answer::Done { id, result } => (id, Ok(result)),
-        Answer::Rejected { id, reason } => (id, Err(ServerError::new(std::io::ErrorKind::Other, reason))),
-        Answer::Farewell { reason } => return Err(WireError::Farewell(reason)),
+        AgentMessage::Done { id, result } => (id, Ok(result)),
+        AgentMessage::Rejected { id, reason } => (id, Err(ServerError::new(std::io::ErrorKind::Other, reason))),
+        AgentMessage::Farewell { reason } => return Err(WireError::Farewell(reason)),
     };
     Ok(Response { request_id: id, message })
 }
@@ -286,9 +288,9 @@ impl Encoder<ClientMessage<StepsRequest>> for ControllerCodec {
             ClientMessage::Request(Request { context, id, message: step }) => {
                 let left = context.deadline.saturating_duration_since(Instant::now());
                 let deadline_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-                Ask::Call { id, deadline_ms, step }
+                ControllerMessage::Call { id, deadline_ms, step }
             }
-            ClientMessage::Cancel { request_id, .. } => Ask::Cancel { id: request_id },
+            ClientMessage::Cancel { request_id, .. } => ControllerMessage::Cancel { id: request_id },
             other => return Err(WireError::Unexpected(format!("{other:?}"))),
         };
         self.0.encode(ask, bytes)
@@ -413,8 +415,8 @@ mod tests {
         fn a_call_arrives_as_it_was_sent_and_its_deadline_is_bounded(id: u64, deadline_ms: u64, drain_ms: u64) {
             let mut bytes = BytesMut::new();
             let step = StepsRequest::Stop { drain_ms };
-            let ask = Ask::Call { id, deadline_ms, step: step.clone() };
-            Messages::<Answer>::up_to(FRAME_LIMIT).encode(ask, &mut bytes).expect("short");
+            let ask = ControllerMessage::Call { id, deadline_ms, step: step.clone() };
+            Messages::<AgentMessage>::up_to(FRAME_LIMIT).encode(ask, &mut bytes).expect("short");
             let Ok(Some(ClientMessage::Request(request))) = AgentCodec::default().decode(&mut bytes) else {
                 panic!("it was a call");
             };

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, QpType, Request};
 
-use crate::ends::{End, Ends, most_at_once};
+use crate::ends::{TracedProcess, TracedProcesses, most_at_once};
 use crate::pattern;
-use crate::trace::{Mr, OpCount, Process, Qp};
+use crate::trace::{OpCount, Process, TracedMr, TracedQp};
 
 /// What QPs of one flow have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct QpClassKey {
     from: Host,
     to: Host,
     qp_type: QpType,
@@ -22,21 +22,25 @@ pub struct Key {
 
 /// One host's QPs that do the same.
 #[derive(Debug, Default)]
-pub struct Class<'e, 't> {
-    members: Vec<Member<'e, 't>>,
+pub struct QpClass<'e, 't> {
+    members: Vec<ClassMember<'e, 't>>,
 }
 
 /// A QP with its process and, if that was traced, its peer.
 #[derive(Debug, Clone, Copy)]
-struct Member<'e, 't> {
-    end: &'e End<'t>,
-    qp: &'t Qp,
-    peer: Option<(&'e End<'t>, &'t Qp)>,
+struct ClassMember<'e, 't> {
+    end: &'e TracedProcess<'t>,
+    qp: &'t TracedQp,
+    peer: Option<(&'e TracedProcess<'t>, &'t TracedQp)>,
 }
 
 /// The QPs of host `from` that posted requests, by what they do.
-pub fn classes<'e, 't>(own: &'e Ends<'t>, from: Host, peers: Option<&'e Ends<'t>>) -> BTreeMap<Key, Class<'e, 't>> {
-    let mut classes: BTreeMap<Key, Class<'e, 't>> = BTreeMap::new();
+pub fn classes<'e, 't>(
+    own: &'e TracedProcesses<'t>,
+    from: Host,
+    peers: Option<&'e TracedProcesses<'t>>,
+) -> BTreeMap<QpClassKey, QpClass<'e, 't>> {
+    let mut classes: BTreeMap<QpClassKey, QpClass<'e, 't>> = BTreeMap::new();
     for (end, qp) in own.iter().flat_map(|end| end.process.qps.iter().map(move |qp| (end, qp))) {
         let (Some(qp_type), Ok(mtu)) = (qp.qp_type, Mtu::try_from(qp.mtu)) else { continue };
         let requests = requests(end.process, qp);
@@ -45,7 +49,7 @@ pub fn classes<'e, 't>(own: &'e Ends<'t>, from: Host, peers: Option<&'e Ends<'t>
         }
         let peer = if qp.loopback { Some(own) } else { peers }.and_then(|peers| peers.peer_of(qp));
         let recv = peer.map_or(qp, |(_, peer)| peer).wq_depth.recv.max(1);
-        let key = Key {
+        let key = QpClassKey {
             from,
             to: if qp.loopback { from } else { from.peer() },
             qp_type,
@@ -53,14 +57,14 @@ pub fn classes<'e, 't>(own: &'e Ends<'t>, from: Host, peers: Option<&'e Ends<'t>
             wq_depth: Depths { send: qp.wq_depth.send.max(1), recv },
             pattern: pattern::repeated(&requests),
         };
-        classes.entry(key).or_default().members.push(Member { end, qp, peer });
+        classes.entry(key).or_default().members.push(ClassMember { end, qp, peer });
     }
     classes
 }
 
 /// The latest requests of a QP; if there was no room for their shapes, one of the shortest and one of the longest
 /// messages.
-fn requests(process: &Process, qp: &Qp) -> Vec<Request> {
+fn requests(process: &Process, qp: &TracedQp) -> Vec<Request> {
     let recent: Vec<Request> = process.recent(qp).filter_map(pattern::with_payload).collect();
     if !recent.is_empty() || qp.recent.len() as u64 == qp.requests {
         return recent;
@@ -72,9 +76,9 @@ fn requests(process: &Process, qp: &Qp) -> Vec<Request> {
     qp.ops.iter().filter_map(bounds).flatten().filter_map(|request| pattern::with_payload(&request)).collect()
 }
 
-impl<'e, 't> Class<'e, 't> {
+impl<'e, 't> QpClass<'e, 't> {
     /// The flow of these QPs.
-    pub fn flow(&self, key: &Key) -> Flow {
+    pub fn flow(&self, key: &QpClassKey) -> Flow {
         let pattern = key.pattern.clone().unwrap_or_else(|| {
             let requests: Vec<Request> =
                 self.members.iter().flat_map(|member| requests(member.end.process, member.qp)).collect();
@@ -84,8 +88,8 @@ impl<'e, 't> Class<'e, 't> {
         let receives = pattern.iter().any(|request| request.op.consumes_receive());
         let recv_sge = if receives { self.receive_elements(key.qp_type, longest) } else { Vec::new() };
         let mean = |sum: u64, calls: u64, depth: u32| (sum / calls.max(1)).clamp(1, depth.into()) as u32;
-        let total = |of: fn(&Qp) -> u64| self.qps().map(of).fold(0, u64::saturating_add);
-        let of_receivers = |of: fn(&Qp) -> u64| self.receivers().map(of).fold(0, u64::saturating_add);
+        let total = |of: fn(&TracedQp) -> u64| self.qps().map(of).fold(0, u64::saturating_add);
+        let of_receivers = |of: fn(&TracedQp) -> u64| self.receivers().map(of).fold(0, u64::saturating_add);
         let lands_in_receives = pattern.iter().all(|request| request.op.is_send());
         let floor = Bytes(longest.0.max(recv_sge.iter().map(|size| size.0).max().unwrap_or(1)));
         Flow {
@@ -99,7 +103,7 @@ impl<'e, 't> Class<'e, 't> {
             },
             inline: self.qps().map(|qp| qp.inline).max().unwrap_or(Bytes(0)),
             memory: MemoryPair {
-                from: self.memory(floor, Member::sends_from),
+                from: self.memory(floor, ClassMember::sends_from),
                 to: self.memory(floor, |member| member.lands_in(lands_in_receives)),
             },
             pattern,
@@ -109,7 +113,7 @@ impl<'e, 't> Class<'e, 't> {
     }
 
     /// Its QPs.
-    pub fn qps(&self) -> impl Iterator<Item = &'t Qp> {
+    pub fn qps(&self) -> impl Iterator<Item = &'t TracedQp> {
         self.members.iter().map(|member| member.qp)
     }
 
@@ -119,12 +123,12 @@ impl<'e, 't> Class<'e, 't> {
     }
 
     /// The QPs that receive, as far as they were seen.
-    pub fn receivers(&self) -> impl Iterator<Item = &'t Qp> {
+    pub fn receivers(&self) -> impl Iterator<Item = &'t TracedQp> {
         self.members.iter().map(|member| member.peer.map_or(member.qp, |(_, peer)| peer))
     }
 
     /// What its flow does not say of its requests.
-    pub fn note(&self, key: &Key) -> Option<String> {
+    pub fn note(&self, key: &QpClassKey) -> Option<String> {
         if key.pattern.is_none() {
             return Some(format!(
                 "requests of {} QPs do not repeat in order: the vector holds the most frequent of the latest, by their \
@@ -171,7 +175,7 @@ impl<'e, 't> Class<'e, 't> {
     }
 
     /// The memory of one side. An MR that several QPs share counts for each with its part.
-    fn memory(&self, floor: Bytes, mrs_of: impl Fn(&Member<'e, 't>) -> Vec<Mr>) -> Memory {
+    fn memory(&self, floor: Bytes, mrs_of: impl Fn(&ClassMember<'e, 't>) -> Vec<TracedMr>) -> Memory {
         let (mut mrs, mut size, mut devices) = (1, 0, BTreeMap::<Device, usize>::new());
         for member in &self.members {
             let used = mrs_of(member);
@@ -186,13 +190,13 @@ impl<'e, 't> Class<'e, 't> {
     }
 }
 
-impl Member<'_, '_> {
-    fn sends_from(&self) -> Vec<Mr> {
+impl ClassMember<'_, '_> {
+    fn sends_from(&self) -> Vec<TracedMr> {
         self.end.sent_from(self.qp)
     }
 
     /// Where its messages land: what the peer registered, else as many as it named, of the sizes of its own.
-    fn lands_in(&self, in_receives: bool) -> Vec<Mr> {
+    fn lands_in(&self, in_receives: bool) -> Vec<TracedMr> {
         let registered = match (self.peer, in_receives) {
             (Some((end, peer)), true) => end.received_into(peer),
             (Some((end, _)), false) => end.named_by(self.end, self.qp),

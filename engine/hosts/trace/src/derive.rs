@@ -3,10 +3,10 @@
 use kelpie_spaces::constraints::{self, MAX_FLOWS, MAX_INLINE};
 use kelpie_spaces::{Flow, Host, Space, SpaceError, Violation, Workload};
 
-use crate::class::{self, Class, Key};
-use crate::ends::Ends;
+use crate::class::{self, QpClass, QpClassKey};
+use crate::ends::TracedProcesses;
 use crate::space;
-use crate::trace::{Qp, Trace};
+use crate::trace::{Trace, TracedQp};
 
 /// A program in Kelpie's words.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Derived {
     /// What it does all the time, host `a` being the traced one.
     pub workload: Workload,
     /// What was seen of each flow of the workload.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedTraffic>,
     /// Everything it did, dimension by dimension.
     pub space: Space,
     /// What workload and space do not say, or had to guess.
@@ -23,7 +23,7 @@ pub struct Derived {
 
 /// How much of a flow was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedTraffic {
     /// Messages posted.
     pub messages: u64,
     /// Their sum. Units: bytes.
@@ -65,12 +65,12 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
     if own.processes.is_empty() {
         return Err(Unsaid::NoDevice);
     }
-    let (own_ends, peer_ends) = (Ends::of(own), peer.map(Ends::of));
-    let mut classes: Vec<(Key, Class<'_, '_>)> =
+    let (own_ends, peer_ends) = (TracedProcesses::of(own), peer.map(TracedProcesses::of));
+    let mut classes: Vec<(QpClassKey, QpClass<'_, '_>)> =
         class::classes(&own_ends, Host::A, peer_ends.as_ref()).into_iter().collect();
     let mut notes = notes(own);
     if classes.is_empty() {
-        let posted = |qp: &Qp| qp.requests > 0 || !qp.ops.is_empty();
+        let posted = |qp: &TracedQp| qp.requests > 0 || !qp.ops.is_empty();
         if own.processes.iter().flat_map(|process| &process.qps).any(posted) {
             notes.push("requests without payload are nothing that a workload can say".to_owned());
             return Err(Unsaid::Inexpressible(notes.join("; ")));
@@ -81,7 +81,8 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
     if let Some(peers) = &peer_ends {
         classes.extend(class::classes(peers, Host::B, Some(&own_ends)));
     }
-    let mut flows: Vec<(Flow, Seen)> = classes.iter().map(|(key, class)| (class.flow(key), seen(class))).collect();
+    let mut flows: Vec<(Flow, ObservedTraffic)> =
+        classes.iter().map(|(key, class)| (class.flow(key), seen(class))).collect();
     flows.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.bytes));
     if classes.iter().any(|(_, class)| class.has_unseen_peers()) {
         notes.push(
@@ -101,7 +102,7 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
     for (key, class) in &classes {
         notes.extend(class.note(key));
     }
-    let (mut flows, seen): (Vec<Flow>, Vec<Seen>) = flows.into_iter().unzip();
+    let (mut flows, seen): (Vec<Flow>, Vec<ObservedTraffic>) = flows.into_iter().unzip();
     for flow in &mut flows {
         flow.inline = flow.inline.min(MAX_INLINE);
     }
@@ -113,8 +114,8 @@ pub fn derive(own: &Trace, peer: Option<&Trace>) -> Result<Derived, Unsaid> {
     }
     let workload = Workload::new(flows);
     constraints::check(&workload)?;
-    let qps: Vec<&Qp> = classes.iter().flat_map(|(_, class)| class.qps()).collect();
-    let receivers: Vec<&Qp> = classes.iter().flat_map(|(_, class)| class.receivers()).collect();
+    let qps: Vec<&TracedQp> = classes.iter().flat_map(|(_, class)| class.qps()).collect();
+    let receivers: Vec<&TracedQp> = classes.iter().flat_map(|(_, class)| class.receivers()).collect();
     let space = space::space(&own.program, &workload, &qps, &receivers)?;
     if workload.flows.iter().all(Flow::is_loopback) {
         notes.push(
@@ -142,7 +143,7 @@ fn notes(trace: &Trace) -> Vec<String> {
                 notes.push(format!("process {}: {count} {what} found no place in the record", process.pid));
             }
         }
-        let active = |qp: &&Qp| qp.requests > 0;
+        let active = |qp: &&TracedQp| qp.requests > 0;
         let unknown = process.qps.iter().filter(active).filter(|qp| qp.qp_type.is_none()).count();
         if unknown > 0 {
             notes.push(format!("process {}: {unknown} QPs are neither RC, UC nor UD and left out", process.pid));
@@ -175,9 +176,9 @@ fn notes(trace: &Trace) -> Vec<String> {
     notes
 }
 
-fn seen(class: &Class<'_, '_>) -> Seen {
+fn seen(class: &QpClass<'_, '_>) -> ObservedTraffic {
     let counts = || class.qps().flat_map(|qp| &qp.ops).filter(|count| count.op.is_some());
-    Seen {
+    ObservedTraffic {
         messages: counts().map(|count| count.messages).fold(0, u64::saturating_add),
         bytes: counts().map(|count| count.bytes.0).fold(0, u64::saturating_add),
         active_ns: class.qps().map(|qp| qp.active_ns).max().unwrap_or(0),
@@ -186,13 +187,17 @@ fn seen(class: &Class<'_, '_>) -> Seen {
 }
 
 /// Where the peer was not traced and messages came in: the same traffic the other way round.
-fn guess_answers(classes: &[(Key, Class<'_, '_>)], flows: &mut Vec<(Flow, Seen)>, notes: &mut Vec<String>) {
+fn guess_answers(
+    classes: &[(QpClassKey, QpClass<'_, '_>)],
+    flows: &mut Vec<(Flow, ObservedTraffic)>,
+    notes: &mut Vec<String>,
+) {
     for (key, class) in classes.iter().filter(|(_, class)| class.has_unseen_peers() && class.receives()) {
         let flow = class.flow(key);
         if flow.is_loopback() || !flow.pattern.iter().any(|request| request.op.consumes_receive()) {
             continue;
         }
-        flows.push((flow.mirrored(), Seen { is_guessed: true, ..seen(class) }));
+        flows.push((flow.mirrored(), ObservedTraffic { is_guessed: true, ..seen(class) }));
         notes.push("messages came in on QPs that also send: they are taken to be like those sent".to_owned());
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use kelpie_spaces::constraints::MAX_PINNED;
 use kelpie_spaces::{Bytes, QpType};
 
-use crate::trace::{Mr, Process, Qp, Trace};
+use crate::trace::{Process, Trace, TracedMr, TracedQp};
 
 /// A process with the number of QPs that use each key at the same time.
 #[derive(Debug)]
-pub struct End<'t> {
+pub struct TracedProcess<'t> {
     /// The process.
     pub process: &'t Process,
     sent_from: BTreeMap<u32, u64>,
@@ -19,17 +19,17 @@ pub struct End<'t> {
 
 /// All of a trace.
 #[derive(Debug)]
-pub struct Ends<'t> {
-    all: Vec<End<'t>>,
-    by_number: BTreeMap<u32, Vec<(usize, &'t Qp)>>,
-    most_datagrams: Option<(usize, &'t Qp)>,
+pub struct TracedProcesses<'t> {
+    all: Vec<TracedProcess<'t>>,
+    by_number: BTreeMap<u32, Vec<(usize, &'t TracedQp)>>,
+    most_datagrams: Option<(usize, &'t TracedQp)>,
 }
 
-impl<'t> Ends<'t> {
+impl<'t> TracedProcesses<'t> {
     /// Indexes a trace.
     pub fn of(trace: &'t Trace) -> Self {
-        let mut by_number: BTreeMap<u32, Vec<(usize, &Qp)>> = BTreeMap::new();
-        let mut most_datagrams: Option<(usize, &Qp)> = None;
+        let mut by_number: BTreeMap<u32, Vec<(usize, &TracedQp)>> = BTreeMap::new();
+        let mut most_datagrams: Option<(usize, &TracedQp)> = None;
         for (index, process) in trace.processes.iter().enumerate() {
             for qp in &process.qps {
                 by_number.entry(qp.number).or_default().push((index, qp));
@@ -39,29 +39,29 @@ impl<'t> Ends<'t> {
                 }
             }
         }
-        Self { all: trace.processes.iter().map(End::of).collect(), by_number, most_datagrams }
+        Self { all: trace.processes.iter().map(TracedProcess::of).collect(), by_number, most_datagrams }
     }
 
     /// Its processes.
-    pub fn iter(&self) -> impl Iterator<Item = &End<'t>> {
+    pub fn iter(&self) -> impl Iterator<Item = &TracedProcess<'t>> {
         self.all.iter()
     }
 
     /// The QP at the other end of `qp`: the connected one, or of datagrams the one that received most.
-    pub fn peer_of(&self, qp: &Qp) -> Option<(&End<'t>, &'t Qp)> {
+    pub fn peer_of(&self, qp: &TracedQp) -> Option<(&TracedProcess<'t>, &'t TracedQp)> {
         let (index, peer) = if qp.qp_type == Some(QpType::Ud) {
             self.most_datagrams?
         } else {
-            let fits = |peer: &Qp| peer.raw_type == qp.raw_type && [0, qp.number].contains(&peer.peer);
+            let fits = |peer: &TracedQp| peer.raw_type == qp.raw_type && [0, qp.number].contains(&peer.peer);
             *self.by_number.get(&qp.peer)?.iter().find(|(_, peer)| fits(peer))?
         };
         Some((&self.all[index], peer))
     }
 }
 
-impl<'t> End<'t> {
+impl<'t> TracedProcess<'t> {
     fn of(process: &'t Process) -> Self {
-        let users = |keys: fn(&Qp) -> &Vec<u32>| {
+        let users = |keys: fn(&TracedQp) -> &Vec<u32>| {
             let mut lifetimes: BTreeMap<u32, Vec<[u64; 2]>> = BTreeMap::new();
             for qp in &process.qps {
                 for key in keys(qp) {
@@ -79,22 +79,22 @@ impl<'t> End<'t> {
     }
 
     /// The MRs that the QP sends from, each with the part of it that is the QP's.
-    pub fn sent_from(&self, qp: &Qp) -> Vec<Mr> {
+    pub fn sent_from(&self, qp: &TracedQp) -> Vec<TracedMr> {
         self.parts(&qp.lkeys, &self.sent_from)
     }
 
     /// The MRs that the QP receives into.
-    pub fn received_into(&self, qp: &Qp) -> Vec<Mr> {
+    pub fn received_into(&self, qp: &TracedQp) -> Vec<TracedMr> {
         self.parts(&qp.recv_keys, &self.received_into)
     }
 
     /// This process's MRs that a QP of `requester` names.
-    pub fn named_by(&self, requester: &End<'_>, qp: &Qp) -> Vec<Mr> {
+    pub fn named_by(&self, requester: &TracedProcess<'_>, qp: &TracedQp) -> Vec<TracedMr> {
         let named = self.process.mrs.values().filter(|mr| qp.rkeys.contains(&mr.rkey)).filter(|mr| is_bounded(mr));
         named.map(|mr| part_per_user(mr, requester.named.get(&mr.rkey))).collect()
     }
 
-    fn parts(&self, keys: &[u32], users: &BTreeMap<u32, u64>) -> Vec<Mr> {
+    fn parts(&self, keys: &[u32], users: &BTreeMap<u32, u64>) -> Vec<TracedMr> {
         let registered =
             keys.iter().filter_map(|key| Some((key, self.process.mrs.get(key).filter(|mr| is_bounded(mr))?)));
         registered.map(|(key, mr)| part_per_user(mr, users.get(key))).collect()
@@ -102,7 +102,7 @@ impl<'t> End<'t> {
 }
 
 /// Whether it is memory rather than the whole address space, as on-demand paging may register.
-fn is_bounded(mr: &Mr) -> bool {
+fn is_bounded(mr: &TracedMr) -> bool {
     mr.length <= MAX_PINNED
 }
 
@@ -124,6 +124,6 @@ pub fn most_at_once(lifetimes: impl IntoIterator<Item = [u64; 2]>) -> u64 {
     most
 }
 
-fn part_per_user(mr: &Mr, users: Option<&u64>) -> Mr {
-    Mr { length: Bytes(mr.length.0 / users.copied().unwrap_or(1).max(1)), ..*mr }
+fn part_per_user(mr: &TracedMr, users: Option<&u64>) -> TracedMr {
+    TracedMr { length: Bytes(mr.length.0 / users.copied().unwrap_or(1).max(1)), ..*mr }
 }

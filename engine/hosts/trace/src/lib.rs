@@ -12,10 +12,10 @@ mod trace;
 
 pub use kelpie_spaces::Opcode;
 
-pub use derive::{Derived, Seen, Unsaid, derive};
+pub use derive::{Derived, ObservedTraffic, Unsaid, derive};
 pub use record::{ROWS, WORDS, always_used};
-pub use recorder::{Caps, Kind, MrDevice, Recorder, Row};
-pub use trace::{Mr, OpCount, Process, Qp, ReadError, Trace, Unrecorded, process};
+pub use recorder::{MrDevice, QpRow, QpRowKind, QueueDepths, Recorder};
+pub use trace::{OpCount, Process, ReadError, Trace, TracedMr, TracedQp, Unrecorded, process};
 
 #[cfg(test)]
 mod tests;

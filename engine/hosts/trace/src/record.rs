@@ -4,14 +4,14 @@
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kelpieT1");
 
 /// A table of equal rows.
-pub struct Table {
+pub struct RecordTable {
     first: usize,
     stride: usize,
     /// How many there are.
     pub rows: usize,
 }
 
-impl Table {
+impl RecordTable {
     const fn after(end: usize, stride: usize, rows: usize) -> Self {
         Self { first: end, stride, rows }
     }
@@ -122,11 +122,11 @@ pub const KEYS: usize = 128;
 pub const ELEMENTS: usize = 32;
 
 /// Source: our choice, because the paper's most is 20,000 and a row is rarely touched as a whole.
-pub const QPS: Table = Table::after(head::WORDS, qp::WORDS, 1 << 15);
+pub const QPS: RecordTable = RecordTable::after(head::WORDS, qp::WORDS, 1 << 15);
 /// A hash table by local key. Source: our choice, because the paper's most is 200,000 on all hosts of a bed.
-pub const MRS: Table = Table::after(QPS.end(), mr::WORDS, 1 << 17);
+pub const MRS: RecordTable = RecordTable::after(QPS.end(), mr::WORDS, 1 << 17);
 /// A hash table by shape. Source: our choice, because a program with more shapes than that has random sizes.
-pub const SHAPES: Table = Table::after(MRS.end(), shape::WORDS, 1 << 11);
+pub const SHAPES: RecordTable = RecordTable::after(MRS.end(), shape::WORDS, 1 << 11);
 
 /// QPs and shared receive queues that a record has rows for.
 pub const ROWS: usize = QPS.rows;

@@ -4,38 +4,38 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 use kelpie_spaces::Opcode;
 
-use crate::record::{self, KEYS, MAGIC, MRS, QPS, RECENT, SHAPES, Table, head, mr, qp, shape};
+use crate::record::{self, KEYS, MAGIC, MRS, QPS, RECENT, RecordTable, SHAPES, head, mr, qp, shape};
 
 /// Places of a hash table that are looked at: a full one must not be walked on the data path.
 const STEPS: usize = 16;
 
 /// What a row of the table of QPs stands for: `enum ibv_qp_type`, or a shared receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum QpRowKind {
     /// A queue pair of this `ibv_qp_type`.
     Qp(u32),
     /// A shared receive queue.
     Srq,
 }
 
-impl Kind {
+impl QpRowKind {
     const SRQ: u64 = 1 << 32;
 
     pub(crate) fn code(self) -> u64 {
         match self {
-            Kind::Qp(raw) => raw.into(),
-            Kind::Srq => Self::SRQ,
+            QpRowKind::Qp(raw) => raw.into(),
+            QpRowKind::Srq => Self::SRQ,
         }
     }
 
     pub(crate) fn from_code(code: u64) -> Self {
-        u32::try_from(code).map_or(Kind::Srq, Kind::Qp)
+        u32::try_from(code).map_or(QpRowKind::Srq, QpRowKind::Qp)
     }
 }
 
 /// Queue depths as the program asked for them. Units: work requests.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Caps {
+pub struct QueueDepths {
     /// `max_send_wr`.
     pub send_depth: u32,
     /// `max_recv_wr`, or `max_wr` of a shared receive queue.
@@ -44,9 +44,9 @@ pub struct Caps {
 
 /// A row of the table of QPs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row(pub usize);
+pub struct QpRow(pub usize);
 
-impl Row {
+impl QpRow {
     /// Where it lies in a record. Units: bytes.
     pub fn bytes(self) -> std::ops::Range<usize> {
         QPS.at(self.0, 0) * 8..QPS.at(self.0 + 1, 0) * 8
@@ -80,20 +80,20 @@ impl<'a> Recorder<'a> {
     }
 
     /// A new QP or shared receive queue; `None` if the table is full.
-    pub fn add(&self, kind: Kind, number: u32, caps: Caps, srq: Option<Row>) -> Option<Row> {
+    pub fn add(&self, kind: QpRowKind, number: u32, caps: QueueDepths, srq: Option<QpRow>) -> Option<QpRow> {
         self.add_backed(kind, number, caps, srq, |_| true)
     }
 
     /// As `add`; also `None` if the words of its row cannot be written, in which case none is.
     pub fn add_backed(
         &self,
-        kind: Kind,
+        kind: QpRowKind,
         number: u32,
-        caps: Caps,
-        srq: Option<Row>,
-        is_backed: impl FnOnce(Row) -> bool,
-    ) -> Option<Row> {
-        let row = Row(self.words[head::QPS].fetch_add(1, Relaxed) as usize);
+        caps: QueueDepths,
+        srq: Option<QpRow>,
+        is_backed: impl FnOnce(QpRow) -> bool,
+    ) -> Option<QpRow> {
+        let row = QpRow(self.words[head::QPS].fetch_add(1, Relaxed) as usize);
         if row.0 >= QPS.rows || !is_backed(row) {
             return None;
         }
@@ -111,22 +111,22 @@ impl<'a> Recorder<'a> {
     }
 
     /// It was destroyed.
-    pub fn ended(&self, row: Row) {
+    pub fn ended(&self, row: QpRow) {
         self.put(row, qp::DESTROYED, self.event());
     }
 
     /// Its path MTU, in bytes.
-    pub fn mtu(&self, row: Row, bytes: u32) {
+    pub fn mtu(&self, row: QpRow, bytes: u32) {
         self.put(row, qp::MTU, bytes.into());
     }
 
     /// It is connected to this QP.
-    pub fn peer(&self, row: Row, number: u32) {
+    pub fn peer(&self, row: QpRow, number: u32) {
         self.put(row, qp::PEER, number.into());
     }
 
     /// It is connected to a QP of its own port, or sent a datagram to one.
-    pub fn loopback(&self, row: Row) {
+    pub fn loopback(&self, row: QpRow) {
         self.put(row, qp::LOOPBACK, self.get(row, qp::LOOPBACK) + 1);
     }
 
@@ -150,7 +150,7 @@ impl<'a> Recorder<'a> {
     /// elements as local key and length, and the key of the memory that it names at the peer.
     pub fn request(
         &self,
-        row: Row,
+        row: QpRow,
         op: Option<Opcode>,
         elements: impl Iterator<Item = (u32, u32)> + Clone,
         rkey: Option<u32>,
@@ -195,7 +195,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// One post call ended that held this many requests. The clock is asked at the first and at every 64th call.
-    pub fn posted(&self, row: Row, requests: u64, now: impl FnOnce() -> u64) {
+    pub fn posted(&self, row: QpRow, requests: u64, now: impl FnOnce() -> u64) {
         let calls = self.get(row, qp::CALLS);
         self.put(row, qp::CALLS, calls + 1);
         if requests > self.get(row, qp::BATCH_MAX) {
@@ -211,7 +211,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// One receive is posted: its elements as local key and length.
-    pub fn receive(&self, row: Row, elements: impl Iterator<Item = (u32, u32)> + Clone) {
+    pub fn receive(&self, row: QpRow, elements: impl Iterator<Item = (u32, u32)> + Clone) {
         let mut hash = mix(0, record::OPS as u64);
         for (lkey, length) in elements.clone() {
             hash = mix(hash, length.into());
@@ -226,18 +226,18 @@ impl<'a> Recorder<'a> {
     }
 
     /// One post call of receives ended.
-    pub fn posted_receives(&self, row: Row, receives: u64) {
+    pub fn posted_receives(&self, row: QpRow, receives: u64) {
         self.put(row, qp::RECV_CALLS, self.get(row, qp::RECV_CALLS) + 1);
         if receives > self.get(row, qp::RECV_BATCH_MAX) {
             self.put(row, qp::RECV_BATCH_MAX, receives);
         }
     }
 
-    fn get(&self, row: Row, word: usize) -> u64 {
+    fn get(&self, row: QpRow, word: usize) -> u64 {
         self.words[QPS.at(row.0, word)].load(Relaxed)
     }
 
-    fn put(&self, row: Row, word: usize, value: u64) {
+    fn put(&self, row: QpRow, word: usize, value: u64) {
         self.words[QPS.at(row.0, word)].store(value, Relaxed);
     }
 
@@ -246,7 +246,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Adds a key to a set of a QP.
-    fn key(&self, row: Row, set: usize, key: u32) {
+    fn key(&self, row: QpRow, set: usize, key: u32) {
         let (wanted, start) = (u64::from(key) + 1, mix(0, key.into()) as usize);
         for turn in 0..STEPS {
             let word = set + (start + turn) % KEYS;
@@ -279,7 +279,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// The row of a hash table that holds `wanted`, which is not zero, or takes it in now.
-    fn place(&self, table: &Table, word: usize, wanted: u64, hash: u64) -> Option<usize> {
+    fn place(&self, table: &RecordTable, word: usize, wanted: u64, hash: u64) -> Option<usize> {
         for turn in 0..STEPS {
             let at = (hash as usize).wrapping_add(turn) % table.rows;
             let place = &self.words[table.at(at, word)];

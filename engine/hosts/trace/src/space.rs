@@ -7,14 +7,19 @@ use kelpie_spaces::constraints::Footprint;
 use kelpie_spaces::dimensions::TABLE;
 use kelpie_spaces::{Bytes, Flow, Host, Space, SpaceError, Workload};
 
-use crate::trace::Qp;
+use crate::trace::TracedQp;
 
 /// The space that holds the workload and whatever else its QPs did; `receivers` are those at the other end, as far as
 /// known.
 ///
 /// # Errors
 /// If the bounds exclude each other, which says that the workload is none.
-pub fn space(program: &str, workload: &Workload, qps: &[&Qp], receivers: &[&Qp]) -> Result<Space, SpaceError> {
+pub fn space(
+    program: &str,
+    workload: &Workload,
+    qps: &[&TracedQp],
+    receivers: &[&TracedQp],
+) -> Result<Space, SpaceError> {
     let flows = &workload.flows;
     let primary = &flows[0];
     let ends =

@@ -7,16 +7,18 @@ use kelpie_spaces::{Bytes, Device, Host, Opcode, QpType, Workload};
 use rand::{RngExt as _, SeedableRng};
 use rand_pcg::Pcg64;
 
-use crate::{Caps, Kind, MrDevice, Process, ReadError, Recorder, Row, Trace, Unsaid, WORDS, derive, process};
+use crate::{
+    MrDevice, Process, QpRow, QpRowKind, QueueDepths, ReadError, Recorder, Trace, Unsaid, WORDS, derive, process,
+};
 
-const RC: Kind = Kind::Qp(2);
-const UD: Kind = Kind::Qp(4);
-const DEPTH: Caps = Caps { send_depth: 128, recv_depth: 256 };
+const RC: QpRowKind = QpRowKind::Qp(2);
+const UD: QpRowKind = QpRowKind::Qp(4);
+const DEPTH: QueueDepths = QueueDepths { send_depth: 128, recv_depth: 256 };
 
 /// A traced process in the making.
-struct Traced(Vec<AtomicU64>);
+struct FakeProcess(Vec<AtomicU64>);
 
-impl Traced {
+impl FakeProcess {
     fn new() -> Self {
         let words: Vec<AtomicU64> = std::iter::repeat_with(|| AtomicU64::new(0)).take(WORDS).collect();
         Recorder::start(&words, 7).expect("as many as a record has");
@@ -41,7 +43,7 @@ impl Traced {
 }
 
 /// A connected QP.
-fn qp(recorder: Recorder<'_>, kind: Kind, [number, peer]: [u32; 2]) -> Row {
+fn qp(recorder: Recorder<'_>, kind: QpRowKind, [number, peer]: [u32; 2]) -> QpRow {
     let row = recorder.add(kind, number, DEPTH, None).expect("there is room");
     recorder.mtu(row, 1024);
     recorder.peer(row, peer);
@@ -51,7 +53,7 @@ fn qp(recorder: Recorder<'_>, kind: Kind, [number, peer]: [u32; 2]) -> Row {
 /// Posts batches of these messages, all from the MR with this key and to that key.
 fn post(
     recorder: Recorder<'_>,
-    row: Row,
+    row: QpRow,
     batches: usize,
     op: Option<Opcode>,
     batch: &[&[u32]],
@@ -65,7 +67,7 @@ fn post(
     }
 }
 
-fn receive(recorder: Recorder<'_>, row: Row, calls: usize, batch: u64, elements: &[u32], lkey: u32) {
+fn receive(recorder: Recorder<'_>, row: QpRow, calls: usize, batch: u64, elements: &[u32], lkey: u32) {
     for _ in 0..calls {
         for _ in 0..batch {
             recorder.receive(row, elements.iter().map(|length| (lkey, *length)));
@@ -75,8 +77,8 @@ fn receive(recorder: Recorder<'_>, row: Row, calls: usize, batch: u64, elements:
 }
 
 /// The traced process, its peer if that was traced too; flows in short, and words that some note has.
-fn check(own: &Traced, peer: Option<&Traced>, flows: &[&str], notes: &[&str]) -> Workload {
-    let peer = peer.map(Traced::trace);
+fn check(own: &FakeProcess, peer: Option<&FakeProcess>, flows: &[&str], notes: &[&str]) -> Workload {
+    let peer = peer.map(FakeProcess::trace);
     let derived = derive(&own.trace(), peer.as_ref()).expect("a workload");
     let short: Vec<String> = derived
         .workload
@@ -119,7 +121,7 @@ fn check(own: &Traced, peer: Option<&Traced>, flows: &[&str], notes: &[&str]) ->
 
 #[test]
 fn equal_qps_are_one_flow_and_share_their_mr() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 4 << 20, MrDevice::Dram(1));
     for number in 1..=4 {
@@ -132,7 +134,7 @@ fn equal_qps_are_one_flow_and_share_their_mr() {
 
 #[test]
 fn the_peers_side_is_the_peers_own() {
-    let (own, peer) = (Traced::new(), Traced::new());
+    let (own, peer) = (FakeProcess::new(), FakeProcess::new());
     let (here, there) = (own.recorder(), peer.recorder());
     here.mr(5, 6, 1 << 20, MrDevice::Dram(0));
     there.mr(8, 9, 2 << 20, MrDevice::Gpu(3));
@@ -160,10 +162,10 @@ fn the_peers_side_is_the_peers_own() {
 
 #[test]
 fn datagrams_that_come_in_are_taken_to_be_like_those_sent() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 8192, MrDevice::Unknown);
-    let row = recorder.add(UD, 9, Caps { send_depth: 1, recv_depth: 500 }, None).expect("there is room");
+    let row = recorder.add(UD, 9, QueueDepths { send_depth: 1, recv_depth: 500 }, None).expect("there is room");
     recorder.mtu(row, 4096);
     receive(recorder, row, 1, 500, &[1064], 5);
     post(recorder, row, 1000, Some(Opcode::Send), &[&[1024]], (5, None));
@@ -176,16 +178,17 @@ fn datagrams_that_come_in_are_taken_to_be_like_those_sent() {
 
 #[test]
 fn a_shared_receive_queue_counts_for_its_qps() {
-    let (own, peer) = (Traced::new(), Traced::new());
+    let (own, peer) = (FakeProcess::new(), FakeProcess::new());
     let (here, there) = (own.recorder(), peer.recorder());
     here.mr(5, 6, 1 << 20, MrDevice::Dram(0));
     there.mr(8, 9, 1 << 20, MrDevice::Dram(0));
-    let srq = there.add(Kind::Srq, 0, Caps { send_depth: 0, recv_depth: 1024 }, None);
+    let srq = there.add(QpRowKind::Srq, 0, QueueDepths { send_depth: 0, recv_depth: 1024 }, None);
     receive(there, srq.expect("there is room"), 16, 64, &[4096], 8);
     for number in 1..=2 {
         let row = qp(here, RC, [number, number + 100]);
         post(here, row, 4, Some(Opcode::SendWithImm), &[&[512]], (5, None));
-        let answer = there.add(RC, number + 100, Caps { send_depth: 1, recv_depth: 0 }, srq).expect("there is room");
+        let answer =
+            there.add(RC, number + 100, QueueDepths { send_depth: 1, recv_depth: 0 }, srq).expect("there is room");
         there.peer(answer, number);
     }
     let flow = "ab 2xRC mtu 1024 depth 128/1024 batch 1/64 [SEND_WITH_IMM 512B] 1x512KiB@dram:0 1x512KiB@dram:0";
@@ -194,7 +197,7 @@ fn a_shared_receive_queue_counts_for_its_qps() {
 
 #[test]
 fn only_what_lives_at_the_same_time_is_counted() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 16, MrDevice::Dram(0));
     for number in 1..=10 {
@@ -211,7 +214,7 @@ fn only_what_lives_at_the_same_time_is_counted() {
 
 #[test]
 fn mrs_that_take_turns_are_counted_at_both_ends() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     let row = qp(recorder, RC, [1, 2]);
     for key in 0..6 {
@@ -224,7 +227,7 @@ fn mrs_that_take_turns_are_counted_at_both_ends() {
 
 #[test]
 fn more_mrs_than_are_counted_are_noted() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     let row = qp(recorder, RC, [1, 2]);
     for key in 0..1000 {
@@ -239,7 +242,7 @@ fn more_mrs_than_are_counted_are_noted() {
 
 #[test]
 fn what_a_workload_cannot_say_is_noted() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 16, MrDevice::Dram(0));
     let row = qp(recorder, RC, [1, 2]);
@@ -247,7 +250,7 @@ fn what_a_workload_cannot_say_is_noted() {
     post(recorder, row, 1, Some(Opcode::WriteWithImm), &[&[]], (5, Some(9)));
     recorder.request(row, Some(Opcode::Write), std::iter::once((0, 40)), Some(9), true);
     post(recorder, row, 200, Some(Opcode::Write), &[&[64, 0]], (5, Some(9)));
-    let strange = qp(recorder, Kind::Qp(9), [3, 4]);
+    let strange = qp(recorder, QpRowKind::Qp(9), [3, 4]);
     post(recorder, strange, 3, Some(Opcode::Write), &[&[64]], (5, Some(9)));
     let early = recorder.add(RC, 5, DEPTH, None).expect("there is room");
     post(recorder, early, 3, Some(Opcode::Write), &[&[64]], (5, Some(9)));
@@ -258,7 +261,7 @@ fn what_a_workload_cannot_say_is_noted() {
 
 #[test]
 fn sizes_at_random_become_the_most_frequent_and_a_range() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 20, MrDevice::Dram(0));
     let row = qp(recorder, RC, [1, 2]);
@@ -277,7 +280,7 @@ fn sizes_at_random_become_the_most_frequent_and_a_range() {
 
 #[test]
 fn the_space_holds_the_workload_and_nothing_else_of_its_kind() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 20, MrDevice::Dram(0));
     for number in 1..=2 {
@@ -306,7 +309,7 @@ fn the_space_holds_the_workload_and_nothing_else_of_its_kind() {
 
 #[test]
 fn loopback_is_a_flow_of_its_own_host() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 16, MrDevice::Dram(0));
     recorder.mr(7, 8, 1 << 18, MrDevice::Dram(1));
@@ -321,7 +324,7 @@ fn loopback_is_a_flow_of_its_own_host() {
 
 #[test]
 fn who_only_answers_is_told_to_trace_the_other_end() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     let row = qp(recorder, RC, [1, 2]);
     assert!(matches!(derive(&traced.trace(), None), Err(Unsaid::OnlyAnswered(""))));
@@ -334,7 +337,7 @@ fn who_only_answers_is_told_to_trace_the_other_end() {
 
 #[test]
 fn a_trace_reads_back_as_it_was_written() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 20, MrDevice::Gpu(1));
     let row = qp(recorder, RC, [1, 2]);
@@ -354,7 +357,7 @@ fn no_file_makes_reading_fail_otherwise_than_with_a_reason() {
     let mut short = tempfile::tempfile().expect("a temporary file");
     short.write_all(b"kelpieT1").expect("it is written");
     assert!(matches!(process(&short), Err(ReadError::Length(8))));
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let mut random = Pcg64::seed_from_u64(2);
     // Everything but the first word, which says what it is.
     for word in &traced.0[1..200_000] {
@@ -369,7 +372,7 @@ fn no_file_makes_reading_fail_otherwise_than_with_a_reason() {
 
 #[test]
 fn one_datagram_to_its_own_port_does_not_make_a_qp_loopback() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 8192, MrDevice::Dram(0));
     let row = qp(recorder, UD, [1, 0]);
@@ -383,7 +386,7 @@ fn one_datagram_to_its_own_port_does_not_make_a_qp_loopback() {
 
 #[test]
 fn an_mr_is_shared_by_those_that_live_at_the_same_time() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 20, MrDevice::Dram(0));
     recorder.mr(7, 8, u64::MAX, MrDevice::Dram(0));
@@ -399,7 +402,7 @@ fn an_mr_is_shared_by_those_that_live_at_the_same_time() {
 
 #[test]
 fn shapes_that_found_no_place_leave_the_bounds_of_their_sizes() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
     recorder.mr(5, 6, 1 << 20, MrDevice::Dram(0));
     let row = qp(recorder, RC, [1, 2]);
@@ -420,9 +423,9 @@ fn shapes_that_found_no_place_leave_the_bounds_of_their_sizes() {
 
 #[test]
 fn who_posted_only_what_no_workload_says_is_told_why() {
-    let traced = Traced::new();
+    let traced = FakeProcess::new();
     let recorder = traced.recorder();
-    let strange = qp(recorder, Kind::Qp(9), [3, 4]);
+    let strange = qp(recorder, QpRowKind::Qp(9), [3, 4]);
     post(recorder, strange, 3, Some(Opcode::Write), &[&[64]], (5, Some(9)));
     let error = derive(&traced.trace(), None).expect_err("XRC is no transport of a workload").to_string();
     assert!(error.contains("neither RC, UC nor UD"), "{error}");

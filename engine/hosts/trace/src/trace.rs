@@ -10,7 +10,7 @@ use kelpie_spaces::{Bytes, Depths, Device, Opcode, QpType, Request};
 use serde::{Deserialize, Serialize};
 
 use crate::record::{self, MAGIC, MRS, QPS, SHAPES, head, mr, qp, shape};
-use crate::recorder::Kind;
+use crate::recorder::QpRowKind;
 
 /// Source: `enum ibv_qp_type` in `infiniband/verbs.h`.
 const RC: u32 = 2;
@@ -36,7 +36,7 @@ impl Trace {
     /// Whether its lists are as long as a record can make them: a file may come from anyone.
     pub fn is_bounded(&self) -> bool {
         let qps = || self.processes.iter().flat_map(|process| &process.qps);
-        let keys = |qp: &Qp| [&qp.lkeys, &qp.recv_keys, &qp.rkeys].iter().all(|keys| keys.len() <= record::KEYS);
+        let keys = |qp: &TracedQp| [&qp.lkeys, &qp.recv_keys, &qp.rkeys].iter().all(|keys| keys.len() <= record::KEYS);
         let shapes = self.processes.iter().flat_map(|process| &process.shapes);
         qps().all(|qp| qp.recent.len() <= record::RECENT && qp.recv_sge.len() <= record::ELEMENTS && keys(qp))
             && shapes.into_iter().all(|shape| shape.sge.len() <= record::ELEMENTS)
@@ -50,11 +50,11 @@ pub struct Process {
     /// Its number.
     pub pid: u64,
     /// Every QP.
-    pub qps: Vec<Qp>,
+    pub qps: Vec<TracedQp>,
     /// The requests that its QPs posted, each once.
     pub shapes: Vec<Request>,
     /// MRs by local key.
-    pub mrs: BTreeMap<u32, Mr>,
+    pub mrs: BTreeMap<u32, TracedMr>,
     /// What found no place in the record.
     pub unrecorded: Unrecorded,
 }
@@ -73,7 +73,7 @@ pub struct Unrecorded {
 
 impl Process {
     /// The latest requests of a QP, oldest first, as far as their shapes are known.
-    pub fn recent<'t>(&'t self, qp: &'t Qp) -> impl Iterator<Item = &'t Request> {
+    pub fn recent<'t>(&'t self, qp: &'t TracedQp) -> impl Iterator<Item = &'t Request> {
         qp.recent.iter().filter_map(|place| self.shapes.get(*place as usize))
     }
 }
@@ -81,7 +81,7 @@ impl Process {
 /// A registered memory region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mr {
+pub struct TracedMr {
     /// Key that peers use.
     pub rkey: u32,
     /// Length.
@@ -94,7 +94,7 @@ pub struct Mr {
 /// A queue pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Qp {
+pub struct TracedQp {
     /// `enum ibv_qp_type`.
     pub raw_type: u32,
     /// Its transport, if Kelpie knows it.
@@ -228,7 +228,7 @@ impl Words {
         bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 
-    fn mr(&self, row: usize) -> Option<(u32, Mr)> {
+    fn mr(&self, row: usize) -> Option<(u32, TracedMr)> {
         let get = |word| self.get(MRS.at(row, word));
         let lkey = u32::try_from(get(mr::LKEY).checked_sub(1)?).ok()?;
         let device = match get(mr::DEVICE) {
@@ -236,19 +236,19 @@ impl Words {
             code if code < mr::GPU => Some(Device::Dram((code - 1) as u8)),
             code => Some(Device::Gpu((code - mr::GPU) as u8)),
         };
-        Some((lkey, Mr { rkey: get(mr::RKEY) as u32, length: Bytes(get(mr::LENGTH)), device }))
+        Some((lkey, TracedMr { rkey: get(mr::RKEY) as u32, length: Bytes(get(mr::LENGTH)), device }))
     }
 
-    fn qp(&self, row: usize, places: &BTreeMap<u64, u32>) -> Option<Qp> {
+    fn qp(&self, row: usize, places: &BTreeMap<u64, u32>) -> Option<TracedQp> {
         let get = |word| self.get(QPS.at(row, word));
-        let Kind::Qp(raw_type) = Kind::from_code(get(qp::KIND)) else { return None };
+        let QpRowKind::Qp(raw_type) = QpRowKind::from_code(get(qp::KIND)) else { return None };
         // Its receives are counted where they are posted.
         let queue = match get(qp::SRQ) {
             0 => row,
             srq => (srq - 1).min(QPS.rows as u64 - 1) as usize,
         };
         let received = |word| self.get(QPS.at(queue, word));
-        Some(Qp {
+        Some(TracedQp {
             raw_type,
             qp_type: match raw_type {
                 RC => Some(QpType::Rc),

@@ -101,7 +101,7 @@ impl Drop for Ah {
 }
 
 /// Where a QP's datagrams go.
-pub struct Target {
+pub struct DatagramTarget {
     /// Its way.
     pub ah: Ah,
     /// Number of the QP.
@@ -110,7 +110,7 @@ pub struct Target {
     pub qkey: u32,
 }
 
-impl Target {
+impl DatagramTarget {
     /// As a work request names it.
     pub fn named(&self) -> ud_t {
         ud_t { ah: self.ah.raw.as_ptr(), remote_qpn: self.qpn, remote_qkey: self.qkey }

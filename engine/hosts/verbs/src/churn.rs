@@ -27,27 +27,27 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// What is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Object {
+enum ChurnObject {
     Qp,
     Mr,
 }
 
 /// When which object is due: each kind at an even pace. What was missed is not made up for.
-struct Schedule {
+struct ChurnSchedule {
     /// From one object of a kind to the next; none if none is made.
     periods: [Option<Duration>; 2],
     next: [Instant; 2],
 }
 
-impl Schedule {
+impl ChurnSchedule {
     fn new(per_sec: [u64; 2], start: Instant) -> Self {
         let period = |rate: u64| (rate > 0).then(|| Duration::from_secs_f64(1.0 / rate as f64));
         Self { periods: per_sec.map(period), next: [start; 2] }
     }
 
     /// An object that is due, or how long none is.
-    fn due(&mut self, now: Instant) -> Result<Object, Duration> {
-        let kinds = [Object::Qp, Object::Mr].into_iter().zip(&self.periods).zip(&mut self.next);
+    fn due(&mut self, now: Instant) -> Result<ChurnObject, Duration> {
+        let kinds = [ChurnObject::Qp, ChurnObject::Mr].into_iter().zip(&self.periods).zip(&mut self.next);
         let kinds = kinds.filter_map(|((object, period), next)| Some((object, (*period)?, next)));
         let (object, period, next) = kinds.min_by_key(|(.., next)| **next).ok_or(STEP)?;
         if now < *next {
@@ -67,12 +67,12 @@ struct Shared {
 }
 
 /// The thread. Dropping it ends it and destroys what it made.
-pub struct Churn {
+pub struct ChurnThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Churn {
+impl ChurnThread {
     /// Makes so many QPs and MRs per second from now on.
     pub fn start(pd: &Arc<Pd>, per_sec: [u64; 2]) -> Result<Self, VerbsError> {
         let shared = Arc::new(Shared::default());
@@ -98,7 +98,7 @@ impl Churn {
     }
 }
 
-impl Drop for Churn {
+impl Drop for ChurnThread {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Relaxed);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -110,7 +110,7 @@ impl Drop for Churn {
 fn work(pd: &Arc<Pd>, per_sec: [u64; 2], shared: &Shared) -> Result<(), VerbsError> {
     let cq = Cq::new(pd.context(), 2)?;
     let arena = Arc::new(Arena::new(Device::Dram(0), MR_SIZE, false)?);
-    let mut schedule = Schedule::new(per_sec, Instant::now());
+    let mut schedule = ChurnSchedule::new(per_sec, Instant::now());
     while !shared.quit.load(Ordering::Relaxed) {
         let object = match schedule.due(Instant::now()) {
             Ok(object) => object,
@@ -120,8 +120,8 @@ fn work(pd: &Arc<Pd>, per_sec: [u64; 2], shared: &Shared) -> Result<(), VerbsErr
             }
         };
         match object {
-            Object::Qp => drop(Qp::new(pd, &cq, QpType::Rc, &CAPS)?),
-            Object::Mr => drop(Mr::new(pd, &arena, 0, MR_SIZE, false)?),
+            ChurnObject::Qp => drop(Qp::new(pd, &cq, QpType::Rc, &CAPS)?),
+            ChurnObject::Mr => drop(Mr::new(pd, &arena, 0, MR_SIZE, false)?),
         }
         shared.made[object as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -136,13 +136,13 @@ mod tests {
     fn each_kind_is_due_at_its_pace_and_what_was_missed_is_not_made_up_for() {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
-        let mut schedule = Schedule::new([100, 0], start);
+        let mut schedule = ChurnSchedule::new([100, 0], start);
         let rest = |millis| Err(Duration::from_millis(millis));
-        assert_eq!([0, 4, 10].map(|now| schedule.due(at(now))), [Ok(Object::Qp), rest(6), Ok(Object::Qp)]);
-        assert_eq!([55, 55, 55].map(|now| schedule.due(at(now))), [Ok(Object::Qp), Ok(Object::Qp), rest(10)]);
-        let mut schedule = Schedule::new([10, 1000], start);
-        assert_eq!([0, 0, 0].map(|now| schedule.due(at(now))), [Ok(Object::Qp), Ok(Object::Mr), rest(1)]);
-        assert_eq!((schedule.due(at(1)), schedule.due(at(1))), (Ok(Object::Mr), rest(1)));
-        assert_eq!(Schedule::new([0, 0], start).due(at(9)), Err(STEP));
+        assert_eq!([0, 4, 10].map(|now| schedule.due(at(now))), [Ok(ChurnObject::Qp), rest(6), Ok(ChurnObject::Qp)]);
+        assert_eq!([55, 55, 55].map(|now| schedule.due(at(now))), [Ok(ChurnObject::Qp), Ok(ChurnObject::Qp), rest(10)]);
+        let mut schedule = ChurnSchedule::new([10, 1000], start);
+        assert_eq!([0, 0, 0].map(|now| schedule.due(at(now))), [Ok(ChurnObject::Qp), Ok(ChurnObject::Mr), rest(1)]);
+        assert_eq!((schedule.due(at(1)), schedule.due(at(1))), (Ok(ChurnObject::Mr), rest(1)));
+        assert_eq!(ChurnSchedule::new([0, 0], start).due(at(9)), Err(STEP));
     }
 }

@@ -13,7 +13,7 @@ use crate::lane::Lane;
 use crate::mr::Mr;
 use crate::pool::{MrKind, Pool, QpKind};
 use crate::qp;
-use crate::rotation::{Region, Rotation};
+use crate::rotation::{RegisteredRegion, Rotation};
 
 /// QPs that are worth a polling thread. Source: our choice, because a thread keeps about as many queues full.
 const QPS_PER_THREAD: u32 = 4;
@@ -130,7 +130,7 @@ impl Group {
         if peer.qps.iter().any(|qp| qp.mrs.len() != per_qp) {
             return Err(VerbsError::Protocol(format!("flow {flow}: the peer does not name {per_qp} MRs per QP")));
         }
-        let regions = peer.qps.iter().flat_map(|qp| &qp.mrs).map(|mr| Region { address: mr.0, key: mr.1 });
+        let regions = peer.qps.iter().flat_map(|qp| &qp.mrs).map(|mr| RegisteredRegion { address: mr.0, key: mr.1 });
         let requests = self.plan.send.iter().flat_map(|send| &send.requests);
         let longest = requests.filter(|request| !request.op.is_send()).map(|request| request.message().0).max();
         Ok(Rotation::new(regions.collect(), per_qp, self.plan.remote.mr_size.0, longest.unwrap_or(0)))

@@ -4,11 +4,11 @@ use std::io;
 
 use kelpie_engine::chain;
 use kelpie_engine::plan::{GroupId, GroupPlan};
-use kelpie_engine::verbs_host::{Count, GroupEndpoint, QpEndpoint};
+use kelpie_engine::verbs_host::{CompletedWork, GroupEndpoint, QpEndpoint};
 use kelpie_spaces::QpType;
 use rdma_sys::{ibv_wc, ibv_wc_opcode, ibv_wc_status};
 
-use crate::ah::{Ah, LocalPort, RemotePort, Target};
+use crate::ah::{Ah, DatagramTarget, LocalPort, RemotePort};
 use crate::cq::{Completions, POLL_BATCH};
 use crate::device::text;
 use crate::error::VerbsError;
@@ -119,7 +119,7 @@ impl Lane {
             let targets = if plan.qp_type == QpType::Ud {
                 let target = |peer: &QpEndpoint| {
                     let ah = Ah::new(pd, port, &remote_port)?;
-                    Ok(Target { ah, qpn: peer.qpn, qkey: qkey(peer.psn) })
+                    Ok(DatagramTarget { ah, qpn: peer.qpn, qkey: qkey(peer.psn) })
                 };
                 peers.iter().map(target).collect::<Result<_, VerbsError>>()?
             } else {
@@ -212,11 +212,11 @@ impl Lane {
     }
 
     /// Completed work by operation, `Opcode as usize`.
-    pub fn counts(&self) -> [Count; OPCODES] {
+    pub fn counts(&self) -> [CompletedWork; OPCODES] {
         match (&self.requester, &self.responder) {
             (Some(requester), _) => *requester.counts(),
             (None, Some(responder)) => *responder.counts(),
-            (None, None) => [Count::default(); OPCODES],
+            (None, None) => [CompletedWork::default(); OPCODES],
         }
     }
 

@@ -10,22 +10,22 @@ pub type ByOp = Vec<(Opcode, Latencies)>;
 
 /// Which of a QP's slots are in use, from the oldest request on; they go around.
 #[derive(Clone, Copy, Default)]
-struct Ring {
+struct SlotRing {
     oldest: u32,
     len: u32,
 }
 
 /// The times of a lane's signalled requests. Those of one QP complete in the order in which they were posted.
-pub struct Timer {
+pub struct LatencyTimer {
     /// For each QP as many as it may have outstanding.
     slots: Vec<Instant>,
     per_qp: u32,
-    rings: Vec<Ring>,
+    rings: Vec<SlotRing>,
     polled: Instant,
     took: ByOp,
 }
 
-impl Timer {
+impl LatencyTimer {
     /// For `qps` QPs with at most `outstanding` signalled requests each, of these operations.
     ///
     /// All room is made here. It is a fourth or less of what the NIC needs for the same requests, a WQE being 64 bytes.
@@ -39,7 +39,7 @@ impl Timer {
         Self {
             slots: vec![now; qps as usize * outstanding as usize],
             per_qp: outstanding,
-            rings: vec![Ring::default(); qps as usize],
+            rings: vec![SlotRing::default(); qps as usize],
             polled: now,
             took,
         }
@@ -79,7 +79,7 @@ impl Timer {
         self.rings[qp as usize].len = 0;
     }
 
-    /// Room for the same operations, for [`Timer::exchange`].
+    /// Room for the same operations, for [`LatencyTimer::exchange`].
     pub fn room(&self) -> ByOp {
         self.took.iter().map(|(op, _)| (*op, Latencies::default())).collect()
     }
@@ -105,7 +105,7 @@ mod tests {
 
     const NANO: Duration = Duration::from_nanos(1);
 
-    fn recorded(timer: &mut Timer) -> Vec<(Opcode, Vec<Took>)> {
+    fn recorded(timer: &mut LatencyTimer) -> Vec<(Opcode, Vec<Took>)> {
         let mut room = timer.room();
         timer.exchange(&mut room);
         room.into_iter().map(|(op, took)| (op, took.list())).collect()
@@ -115,7 +115,7 @@ mod tests {
     fn each_completion_is_of_the_oldest_post_of_its_qp_however_often_the_slots_go_around() {
         for depth in [1, 2, 3, 7, 128, 16_384] {
             let start = Instant::now();
-            let mut timer = Timer::new([Opcode::Write], 2, depth, start);
+            let mut timer = LatencyTimer::new([Opcode::Write], 2, depth, start);
             let mut now = start;
             // Both QPs are filled, then emptied by a changing number; the second is posted to 5 ns later.
             let (mut outstanding, mut expected) = (std::collections::VecDeque::new(), Vec::new());
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn what_failed_is_no_latency_and_the_next_begins_anew() {
         let start = Instant::now();
-        let mut timer = Timer::new([Opcode::Send], 2, 3, start);
+        let mut timer = LatencyTimer::new([Opcode::Send], 2, 3, start);
         for qp in [0, 1] {
             (0..3).for_each(|_| timer.posted(qp, start));
         }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn operations_are_kept_apart_and_an_exchange_begins_anew() {
         let start = Instant::now();
-        let mut timer = Timer::new([Opcode::Write, Opcode::Read, Opcode::Write], 1, 4, start);
+        let mut timer = LatencyTimer::new([Opcode::Write, Opcode::Read, Opcode::Write], 1, 4, start);
         (0..3).for_each(|_| timer.posted(0, start));
         timer.polled(start + 7 * NANO);
         timer.completed(0, Opcode::Read);
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_gives_the_shortest_time() {
         let start = Instant::now();
-        let mut timer = Timer::new([Opcode::Write], 1, 1, start);
+        let mut timer = LatencyTimer::new([Opcode::Write], 1, 1, start);
         timer.posted(0, start + NANO);
         timer.polled(start);
         timer.completed(0, Opcode::Write);

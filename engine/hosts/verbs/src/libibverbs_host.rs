@@ -13,7 +13,7 @@ use kelpie_monitor::sources::{CounterSource, PortSources};
 use crate::address::{self, SYSFS_ROOT};
 use crate::affinity::{self, cpus_near};
 use crate::ah::LocalPort;
-use crate::churn::Churn;
+use crate::churn::ChurnThread;
 use crate::cq::Completions;
 use crate::device::{Context, PortState};
 use crate::error::VerbsError;
@@ -22,8 +22,8 @@ use crate::library::library;
 use crate::memory;
 use crate::pd::Pd;
 use crate::pool::Pool;
-use crate::rank::{Rank, Ring};
-use crate::traffic::Traffic;
+use crate::rank::{Rank, VerbsRank};
+use crate::traffic::RunningTraffic;
 
 /// Most polling threads. Source: our choice, because the fastest NICs take 200 M messages/s and a thread posts 25 M.
 const MOST_THREADS: usize = 8;
@@ -35,15 +35,15 @@ const MOST_OLD_EVENTS: usize = 4096;
 const DRAIN_STEP: Duration = Duration::from_millis(1);
 
 /// How far a session is.
-enum Stage {
+enum SessionStage {
     /// Nothing is there but what is idle.
     Idle,
     /// QPs exist; connected or not.
     Prepared { groups: Vec<Group>, churn: Option<[u64; 2]>, connected: bool },
     /// Traffic runs, with the groups' lanes, and perhaps something beside it.
-    Running { traffic: Traffic, churn: Option<Churn>, groups: Vec<Group> },
+    Running { traffic: RunningTraffic, churn: Option<ChurnThread>, groups: Vec<Group> },
     /// A rank of a ring exists, connected or not.
-    Ring(Ring),
+    Ring(VerbsRank),
     /// It runs.
     Rank(Rank),
 }
@@ -63,7 +63,7 @@ struct OpenPort {
 pub struct LibibverbsHost {
     /// Device and GID index if a controller names none.
     default: (Option<String>, Option<u8>),
-    stage: Stage,
+    stage: SessionStage,
     port: Option<OpenPort>,
     /// Differs between sessions.
     session: u32,
@@ -81,7 +81,7 @@ impl LibibverbsHost {
         library()?;
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let session = since_epoch.subsec_nanos();
-        Ok(Self { default: (device, gid_index), stage: Stage::Idle, port: None, session, most_memory })
+        Ok(Self { default: (device, gid_index), stage: SessionStage::Idle, port: None, session, most_memory })
     }
 
     /// Opens the port; if it is open, reads its state again.
@@ -135,7 +135,7 @@ impl LibibverbsHost {
             groups.iter().map(|group| group.endpoint(port.pool.pd().context(), &port.local, port.state)).collect();
         let made = port.pool.made();
         tracing::info!(made.qps, made.mrs, milliseconds = started.elapsed().as_millis(), "session is set up");
-        self.stage = Stage::Prepared { groups, churn: plan.churn(), connected: false };
+        self.stage = SessionStage::Prepared { groups, churn: plan.churn(), connected: false };
         Ok(endpoints)
     }
 
@@ -145,17 +145,17 @@ impl LibibverbsHost {
         let (session, most_memory) = (self.session, self.most_memory);
         let port = self.open(wanted)?;
         port.pool.make_room(2 * job.bytes, 0, most_memory)?;
-        let ring = Ring::new(port.pool.pd(), port.state, *job, session)?;
+        let ring = VerbsRank::new(port.pool.pd(), port.state, *job, session)?;
         let endpoints = ring.endpoints(port.pool.pd(), &port.local, port.state);
-        self.stage = Stage::Ring(ring);
+        self.stage = SessionStage::Ring(ring);
         Ok(endpoints)
     }
 
     fn connect_groups(&mut self, peers: &[GroupEndpoint]) -> Result<(), VerbsError> {
-        if let (Stage::Ring(ring), Some(port)) = (&mut self.stage, &self.port) {
+        if let (SessionStage::Ring(ring), Some(port)) = (&mut self.stage, &self.port) {
             return ring.connect(&port.local, peers);
         }
-        let (Stage::Prepared { groups, connected, .. }, Some(port)) = (&mut self.stage, &self.port) else {
+        let (SessionStage::Prepared { groups, connected, .. }, Some(port)) = (&mut self.stage, &self.port) else {
             return Err(VerbsError::Protocol("nothing is set up to be connected".to_owned()));
         };
         // Responders first: on a loopback flow both ends are here.
@@ -173,17 +173,17 @@ impl LibibverbsHost {
 
     fn start_traffic(&mut self) -> Result<(), VerbsError> {
         let Some(port) = &self.port else { return Err(not_running()) };
-        match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Prepared { mut groups, churn, connected: true } => {
+        match std::mem::replace(&mut self.stage, SessionStage::Idle) {
+            SessionStage::Prepared { mut groups, churn, connected: true } => {
                 let ops = groups.iter().map(|group| (group.plan().id, group.plan().ops())).collect();
                 let lanes = groups.iter_mut().flat_map(Group::take_lanes).collect();
-                let traffic = Traffic::start(port.pool.pd().context(), lanes, &ops, &port.cpus)?;
-                let churn = churn.map(|per_sec| Churn::start(port.pool.pd(), per_sec)).transpose()?;
-                self.stage = Stage::Running { traffic, churn, groups };
+                let traffic = RunningTraffic::start(port.pool.pd().context(), lanes, &ops, &port.cpus)?;
+                let churn = churn.map(|per_sec| ChurnThread::start(port.pool.pd(), per_sec)).transpose()?;
+                self.stage = SessionStage::Running { traffic, churn, groups };
                 Ok(())
             }
-            Stage::Ring(ring) => {
-                self.stage = Stage::Rank(Rank::start(ring)?);
+            SessionStage::Ring(ring) => {
+                self.stage = SessionStage::Rank(Rank::start(ring)?);
                 Ok(())
             }
             other => {
@@ -194,7 +194,7 @@ impl LibibverbsHost {
     }
 
     fn read(&mut self) -> Result<HostReading, VerbsError> {
-        let (Stage::Running { traffic, churn, groups: ends }, Some(port)) = (&self.stage, &mut self.port) else {
+        let (SessionStage::Running { traffic, churn, groups: ends }, Some(port)) = (&self.stage, &mut self.port) else {
             return Err(not_running());
         };
         // What its lanes would have done is not the hardware's fault.
@@ -227,7 +227,7 @@ impl LibibverbsHost {
     }
 
     fn drain(&mut self, limit: Duration) -> Result<HostReading, VerbsError> {
-        let Stage::Running { traffic, .. } = &self.stage else { return Err(not_running()) };
+        let SessionStage::Running { traffic, .. } = &self.stage else { return Err(not_running()) };
         traffic.state().stop_posting();
         let started = Instant::now();
         while traffic.state().outstanding() > 0 && started.elapsed() < limit {
@@ -238,10 +238,10 @@ impl LibibverbsHost {
 
     /// Ends traffic and leaves the objects of the session to the next one.
     fn end_session(&mut self) {
-        let (groups, is_sound) = match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Idle | Stage::Ring(_) | Stage::Rank(_) => return,
-            Stage::Prepared { groups, .. } => (groups, true),
-            Stage::Running { traffic, churn, mut groups } => {
+        let (groups, is_sound) = match std::mem::replace(&mut self.stage, SessionStage::Idle) {
+            SessionStage::Idle | SessionStage::Ring(_) | SessionStage::Rank(_) => return,
+            SessionStage::Prepared { groups, .. } => (groups, true),
+            SessionStage::Running { traffic, churn, mut groups } => {
                 drop(churn);
                 let is_sound = traffic.state().events().is_empty();
                 for lane in traffic.finish() {
@@ -274,7 +274,7 @@ fn not_running() -> VerbsError {
 
 impl VerbsHost for LibibverbsHost {
     fn inspect(&mut self, port: &Port) -> Result<PortReport, HostError> {
-        if !matches!(self.stage, Stage::Idle) && self.port.as_ref().is_some_and(|open| open.wanted != *port) {
+        if !matches!(self.stage, SessionStage::Idle) && self.port.as_ref().is_some_and(|open| open.wanted != *port) {
             return Err(HostError::Failed("an experiment holds another port".to_owned()));
         }
         let open = self.open(port)?;
@@ -294,7 +294,7 @@ impl VerbsHost for LibibverbsHost {
     }
 
     fn set_source_ports(&mut self, wanted: &[GroupPorts]) -> Result<(), HostError> {
-        let Stage::Prepared { groups, connected: false, .. } = &mut self.stage else {
+        let SessionStage::Prepared { groups, connected: false, .. } = &mut self.stage else {
             return Err(VerbsError::Protocol("nothing is set up to be given source ports".to_owned()).into());
         };
         for group in groups {
@@ -321,8 +321,8 @@ impl VerbsHost for LibibverbsHost {
 
     fn read_rank(&mut self) -> Result<RankReading, HostError> {
         match &self.stage {
-            Stage::Ring(ring) => Ok(ring.read()),
-            Stage::Rank(rank) => Ok(rank.read()),
+            SessionStage::Ring(ring) => Ok(ring.read()),
+            SessionStage::Rank(rank) => Ok(rank.read()),
             _ => Err(not_running().into()),
         }
     }
@@ -333,7 +333,7 @@ impl VerbsHost for LibibverbsHost {
 
     fn tear_down(&mut self) {
         // Objects before the device that they belong to.
-        self.stage = Stage::Idle;
+        self.stage = SessionStage::Idle;
         self.port = None;
     }
 }

@@ -11,7 +11,7 @@ use crate::error::VerbsError;
 use crate::memory::Arena;
 use crate::pd::Pd;
 use crate::qp::remote_access;
-use crate::rotation::Region;
+use crate::rotation::RegisteredRegion;
 
 /// `IBV_ACCESS_RELAXED_ORDERING`, which rdma-sys does not have. Source: `infiniband/verbs.h`,
 /// `IBV_ACCESS_OPTIONAL_FIRST`.
@@ -74,15 +74,15 @@ impl Mr {
     }
 
     /// As own work requests name it.
-    pub fn local(&self) -> Region {
+    pub fn local(&self) -> RegisteredRegion {
         // SAFETY: the region exists.
-        Region { address: self.address, key: unsafe { self.raw.as_ref() }.lkey }
+        RegisteredRegion { address: self.address, key: unsafe { self.raw.as_ref() }.lkey }
     }
 
     /// As a peer's work requests name it.
-    pub fn remote(&self) -> Region {
+    pub fn remote(&self) -> RegisteredRegion {
         // SAFETY: the region exists.
-        Region { address: self.address, key: unsafe { self.raw.as_ref() }.rkey }
+        RegisteredRegion { address: self.address, key: unsafe { self.raw.as_ref() }.rkey }
     }
 }
 

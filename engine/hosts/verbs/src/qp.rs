@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use kelpie_engine::plan::{Caps, Role};
-use kelpie_mlx5::Refused;
+use kelpie_mlx5::LagRefusal;
 use kelpie_spaces::{Mtu, QpType};
 use rdma_sys::{
     ibv_access_flags, ibv_atomic_cap, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
@@ -185,7 +185,7 @@ impl Qp {
         unsafe { kelpie_mlx5::leave_by(self.raw.as_ptr(), lag_port) }.map_err(|refused| {
             let name = self.pd.context().name();
             match refused {
-                Refused::Failed(..) => {
+                LagRefusal::Failed(..) => {
                     VerbsError::Protocol(format!("QP {} of {name} to LAG port {lag_port}: {refused}", self.number()))
                 }
                 _ => VerbsError::Unsupported(format!("{name} has no LAG ports to choose: {refused}")),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use kelpie_engine::chain;
 use kelpie_engine::plan::{Caps, GroupId, Role};
-use kelpie_engine::rank::{MOST_MOVED, Moved, RankJob, RankReading};
+use kelpie_engine::rank::{MOST_MOVED, RankJob, RankMessage, RankReading};
 use kelpie_engine::verbs_host::{GroupEndpoint, QpEndpoint};
 use kelpie_spaces::{Device, Mtu, QpType};
 use rdma_sys::{ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
@@ -27,7 +27,7 @@ use crate::memory::Arena;
 use crate::mr::Mr;
 use crate::pd::Pd;
 use crate::qp::{self, Qp, RemoteQp};
-use crate::rotation::Region;
+use crate::rotation::RegisteredRegion;
 use crate::verb::Verb;
 
 /// Receives and sends that a QP has room for; two of each are outstanding at most, because ranks go on in step.
@@ -44,7 +44,7 @@ const NEXT: usize = 0;
 const BEFORE: usize = 1;
 
 /// A rank that exists, connected or not. Fields are dropped in this order: QPs before the memory that they name.
-pub struct Ring {
+pub struct VerbsRank {
     qps: [Qp; 2],
     cq: Arc<Cq>,
     /// For messages that leave, and for those that arrive.
@@ -57,7 +57,7 @@ pub struct Ring {
     made: Instant,
 }
 
-impl Ring {
+impl VerbsRank {
     pub fn new(pd: &Arc<Pd>, state: PortState, job: RankJob, session: u32) -> Result<Self, VerbsError> {
         if job.bytes > state.longest_message {
             let (name, longest) = (pd.context().name(), state.longest_message);
@@ -138,7 +138,7 @@ impl Ring {
     }
 
     fn element(&self, is_message: bool, memory: usize) -> ibv_sge {
-        let Region { address, key } = self.memory[memory].local();
+        let RegisteredRegion { address, key } = self.memory[memory].local();
         ibv_sge { addr: address, length: if is_message { self.job.bytes as u32 } else { 0 }, lkey: key }
     }
 
@@ -149,12 +149,12 @@ impl Ring {
 
 /// What a rank has done, for those who ask meanwhile.
 #[derive(Default)]
-struct Course {
+struct RankState {
     reading: Mutex<RankReading>,
     is_given_up: AtomicBool,
 }
 
-impl Course {
+impl RankState {
     fn reading(&self) -> MutexGuard<'_, RankReading> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -171,20 +171,20 @@ fn since(made: Instant) -> f64 {
 /// A rank at work.
 pub struct Rank {
     made: Instant,
-    course: Arc<Course>,
+    course: Arc<RankState>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Rank {
     /// Lets a connected rank begin.
-    pub fn start(ring: Ring) -> Result<Self, VerbsError> {
+    pub fn start(ring: VerbsRank) -> Result<Self, VerbsError> {
         if !ring.connected {
             return Err(VerbsError::Protocol("the rank has no neighbours yet".to_owned()));
         }
-        let course = Arc::new(Course::default());
+        let course = Arc::new(RankState::default());
         let (shared, made) = (Arc::clone(&course), ring.made);
         let run = move || {
-            let mut work = Work { ring, course: &shared, seen: Seen::default() };
+            let mut work = Work { ring, course: &shared, seen: RankCompletions::default() };
             if let Err(error) = work.run() {
                 shared.reading().events.push(chain(&error));
             }
@@ -215,16 +215,16 @@ impl Drop for Rank {
 
 /// Completions so far, of messages at each end and of words to go ahead.
 #[derive(Default)]
-struct Seen {
+struct RankCompletions {
     sent: u64,
     arrived: u64,
     ready: u64,
 }
 
 struct Work<'c> {
-    ring: Ring,
-    course: &'c Course,
-    seen: Seen,
+    ring: VerbsRank,
+    course: &'c RankState,
+    seen: RankCompletions,
 }
 
 impl Work<'_> {
@@ -238,7 +238,7 @@ impl Work<'_> {
             let entered_us = self.now_us();
             for round in 0..job.rounds {
                 turn += 1;
-                let mut moved = Moved { iteration, round, entered_us, begin_us: None, end_us: None };
+                let mut moved = RankMessage { iteration, round, entered_us, begin_us: None, end_us: None };
                 self.course.reading().open = Some(moved);
                 self.ring.send(BEFORE)?;
                 if !self.wait(|seen| seen.ready >= turn)? {
@@ -281,7 +281,7 @@ impl Work<'_> {
     }
 
     /// Waits for completions; whether they came before the job was given up.
-    fn wait(&mut self, is_there: impl Fn(&Seen) -> bool) -> Result<bool, VerbsError> {
+    fn wait(&mut self, is_there: impl Fn(&RankCompletions) -> bool) -> Result<bool, VerbsError> {
         let mut room = Completions::new();
         while !is_there(&self.seen) {
             if !self.course.goes_on() {

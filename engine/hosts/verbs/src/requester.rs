@@ -6,18 +6,18 @@ use std::ptr::null_mut;
 use std::time::Instant;
 
 use kelpie_engine::plan::SendPlan;
-use kelpie_engine::verbs_host::Count;
+use kelpie_engine::verbs_host::CompletedWork;
 use kelpie_spaces::{Mtu, Opcode};
 use rdma_sys::{
     atomic_t, bind_mw_t, bind_mw_tso_union_t, ibv_mw_bind_info, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
     imm_data_invalidated_rkey_union_t, qp_type_t, rdma_t, ud_t, wr_t, xrc_t,
 };
 
-use crate::ah::Target;
-use crate::latency::{ByOp, Timer};
+use crate::ah::DatagramTarget;
+use crate::latency::{ByOp, LatencyTimer};
 use crate::pace::Pace;
 use crate::qp::Qp;
-use crate::rotation::{Place, Rotation};
+use crate::rotation::{Rotation, RotationPosition};
 
 /// Payload that may complete at a time where small messages share a completion.
 /// Units: bytes. Source: our choice, because samples count completions and more would make slow devices look unsteady.
@@ -33,7 +33,7 @@ const INDEX_BITS: u32 = 32;
 pub const OPCODES: usize = Opcode::ALL.len();
 
 /// An element of the request vector, ready to be posted.
-struct Prepared {
+struct PreparedRequest {
     op: Opcode,
     code: ibv_wr_opcode::Type,
     flags: u32,
@@ -44,7 +44,7 @@ struct Prepared {
 
 /// One QP's progress.
 #[derive(Clone, Default)]
-struct Queue {
+struct SendProgress {
     /// Posted and not completed. Units: work requests.
     outstanding: u32,
     /// Batches posted since the last that asks for a completion.
@@ -53,8 +53,8 @@ struct Queue {
     next: usize,
     /// Next element to complete.
     done: usize,
-    local: Place,
-    remote: Place,
+    local: RotationPosition,
+    remote: RotationPosition,
     /// Completed since the last refill. Units: work requests.
     harvested: u32,
     /// An error ended it.
@@ -65,7 +65,7 @@ struct Queue {
 pub struct Requester {
     /// First of its QPs in the flow.
     first: u32,
-    requests: Vec<Prepared>,
+    requests: Vec<PreparedRequest>,
     batch: u32,
     depth: u32,
     /// Batches that share a completion.
@@ -73,14 +73,14 @@ pub struct Requester {
     local: Rotation,
     remote: Rotation,
     /// Where datagrams go, by QP; empty otherwise.
-    targets: Vec<Target>,
-    queues: Vec<Queue>,
+    targets: Vec<DatagramTarget>,
+    queues: Vec<SendProgress>,
     /// QPs with completions since the last refill.
     touched: Vec<u32>,
     /// Completed since the CQ was last seen to hold less than a poll takes. Units: work requests.
     backlog: u64,
     outstanding: u64,
-    counts: [Count; OPCODES],
+    counts: [CompletedWork; OPCODES],
     chain: Vec<ibv_send_wr>,
     /// Elements of the chain, `widest` for each request.
     elements: Vec<ibv_sge>,
@@ -88,7 +88,7 @@ pub struct Requester {
     /// Place in the vector that the chain's form was last written for; addresses are written each time.
     formed_for: usize,
     /// If requests are timed.
-    timer: Option<Timer>,
+    timer: Option<LatencyTimer>,
     /// If QPs pause between their posts.
     pace: Option<Pace>,
 }
@@ -104,10 +104,11 @@ impl Requester {
         qps: Range<u32>,
         depth: u32,
         memory: [Rotation; 2],
-        targets: Vec<Target>,
+        targets: Vec<DatagramTarget>,
     ) -> Self {
         let (first, qps) = (qps.start, qps.end - qps.start);
-        let requests: Vec<Prepared> = plan.requests.iter().map(|request| prepared(request, mtu, plan.inline)).collect();
+        let requests: Vec<PreparedRequest> =
+            plan.requests.iter().map(|request| prepared(request, mtu, plan.inline)).collect();
         let widest = requests.iter().map(|request| request.elements.len()).max().unwrap_or(1);
         let batch = plan.batch as usize;
         let mean = requests.iter().map(|request| request.bytes).sum::<u64>() / requests.len().max(1) as u64;
@@ -117,7 +118,7 @@ impl Requester {
         let ops = plan.requests.iter().map(|request| request.op);
         // A pause holds back what a shared completion waits for, and traffic may end meanwhile.
         let shared = if plan.pause.is_zero() { by_bytes.min(by_depth).max(1) as u32 } else { 1 };
-        let timer = plan.latency.then(|| Timer::new(ops, qps, depth / plan.batch, Instant::now()));
+        let timer = plan.latency.then(|| LatencyTimer::new(ops, qps, depth / plan.batch, Instant::now()));
         let mut requester = Self {
             first,
             requests,
@@ -127,11 +128,11 @@ impl Requester {
             local,
             remote,
             targets,
-            queues: vec![Queue::default(); qps as usize],
+            queues: vec![SendProgress::default(); qps as usize],
             touched: Vec::with_capacity(qps as usize),
             backlog: 0,
             outstanding: 0,
-            counts: [Count::default(); OPCODES],
+            counts: [CompletedWork::default(); OPCODES],
             chain: (0..batch).map(|_| empty_request()).collect(),
             elements: vec![ibv_sge { addr: 0, length: 0, lkey: 0 }; batch * widest],
             widest,
@@ -145,7 +146,7 @@ impl Requester {
     }
 
     /// Completed work by operation, `Opcode as usize`.
-    pub fn counts(&self) -> &[Count; OPCODES] {
+    pub fn counts(&self) -> &[CompletedWork; OPCODES] {
         &self.counts
     }
 
@@ -246,7 +247,7 @@ impl Requester {
 
     /// Room for latencies, for `exchange_latencies`; none where requests are not timed.
     pub fn room_for_latencies(&self) -> ByOp {
-        self.timer.as_ref().map(Timer::room).unwrap_or_default()
+        self.timer.as_ref().map(LatencyTimer::room).unwrap_or_default()
     }
 
     /// Gives the latencies since the last exchange in return for room.
@@ -384,10 +385,10 @@ fn after(index: usize, len: usize) -> usize {
     if index + 1 == len { 0 } else { index + 1 }
 }
 
-fn prepared(request: &kelpie_spaces::Request, mtu: Mtu, inline: u64) -> Prepared {
+fn prepared(request: &kelpie_spaces::Request, mtu: Mtu, inline: u64) -> PreparedRequest {
     let bytes = request.message().0;
     let is_inline = bytes <= inline && !request.op.brings_back();
-    Prepared {
+    PreparedRequest {
         op: request.op,
         code: match request.op {
             Opcode::Send => ibv_wr_opcode::IBV_WR_SEND,

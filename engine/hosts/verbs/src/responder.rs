@@ -3,20 +3,20 @@
 use std::ptr::null_mut;
 
 use kelpie_engine::plan::{GRH_SIZE, RecvPlan};
-use kelpie_engine::verbs_host::Count;
+use kelpie_engine::verbs_host::CompletedWork;
 use kelpie_spaces::{Mtu, Opcode, QpType};
 use rdma_sys::{ibv_recv_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wc_opcode};
 
 use crate::qp::Qp;
 use crate::requester::{OPCODES, index_of};
-use crate::rotation::{Place, Rotation};
+use crate::rotation::{Rotation, RotationPosition};
 
 /// One QP's progress.
 #[derive(Clone, Default)]
-struct Queue {
+struct ReceiveProgress {
     /// Room in the receive queue. Units: work requests.
     free: u32,
-    place: Place,
+    place: RotationPosition,
     is_dead: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct Responder {
     /// What arrives before the payload. Units: bytes.
     header: u32,
     memory: Rotation,
-    queues: Vec<Queue>,
+    queues: Vec<ReceiveProgress>,
     touched: Vec<u32>,
     /// Received since the last refill. Units: messages.
     harvested: u64,
@@ -36,7 +36,7 @@ pub struct Responder {
     backlog: u64,
     /// Received while its queues were left to run low. Units: messages.
     late: u64,
-    counts: [Count; OPCODES],
+    counts: [CompletedWork; OPCODES],
     chain: Vec<ibv_recv_wr>,
     elements: Vec<ibv_sge>,
     width: usize,
@@ -64,12 +64,12 @@ impl Responder {
             mtu,
             header: if kind == QpType::Ud { GRH_SIZE as u32 } else { 0 },
             memory,
-            queues: vec![Queue { free: depth, ..Queue::default() }; qps as usize],
+            queues: vec![ReceiveProgress { free: depth, ..ReceiveProgress::default() }; qps as usize],
             touched: Vec::with_capacity(qps as usize),
             harvested: 0,
             backlog: 0,
             late: 0,
-            counts: [Count::default(); OPCODES],
+            counts: [CompletedWork::default(); OPCODES],
             chain: (0..batch).map(request).collect(),
             elements,
             width,
@@ -77,7 +77,7 @@ impl Responder {
     }
 
     /// Received messages by operation, `Opcode as usize`.
-    pub fn counts(&self) -> &[Count; OPCODES] {
+    pub fn counts(&self) -> &[CompletedWork; OPCODES] {
         &self.counts
     }
 
@@ -188,11 +188,11 @@ mod tests {
     use std::mem::MaybeUninit;
 
     use super::*;
-    use crate::rotation::Region;
+    use crate::rotation::RegisteredRegion;
 
     fn responder(kind: QpType, elements: Vec<u64>) -> Responder {
         let plan = RecvPlan { batch: 3, elements, ops: vec![Opcode::Send] };
-        let regions = (0..2).map(|index| Region { address: index * 0x1_0000, key: index as u32 }).collect();
+        let regions = (0..2).map(|index| RegisteredRegion { address: index * 0x1_0000, key: index as u32 }).collect();
         let mtu = Mtu::try_from(1024).expect("an MTU");
         Responder::new(&plan, kind, mtu, 1, 4, Rotation::new(regions, 2, 8192, 4096))
     }
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn messages_are_late_when_more_than_half_of_the_receives_were_used_unnoticed() {
         let plan = RecvPlan { batch: 1, elements: vec![64], ops: vec![Opcode::Send] };
-        let regions = || (0..1000).map(|index| Region { address: index * 4096, key: index as u32 }).collect();
+        let regions = || (0..1000).map(|index| RegisteredRegion { address: index * 4096, key: index as u32 }).collect();
         let mtu = Mtu::try_from(1024).expect("an MTU");
         let of = |qps, depth| {
             let mut responder =

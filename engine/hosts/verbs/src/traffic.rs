@@ -37,13 +37,13 @@ const PASSES: u32 = 64;
 const MOST_EVENTS: usize = 32;
 
 /// Running traffic. Dropping it ends the threads and destroys what they had.
-pub struct Traffic {
+pub struct RunningTraffic {
     state: Arc<TrafficState>,
     threads: Vec<JoinHandle<Vec<Lane>>>,
     started: Instant,
 }
 
-impl Traffic {
+impl RunningTraffic {
     /// Starts a thread on each of `cpus` for these connected lanes, or fewer if there are fewer lanes.
     pub fn start(
         context: &Arc<Context>,
@@ -109,7 +109,7 @@ impl Traffic {
     }
 }
 
-impl Drop for Traffic {
+impl Drop for RunningTraffic {
     fn drop(&mut self) {
         self.end();
     }

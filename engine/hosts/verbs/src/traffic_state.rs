@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kelpie_engine::latency::Latencies;
 use kelpie_engine::plan::GroupId;
-use kelpie_engine::verbs_host::{Count, GroupCount, GroupLatency};
+use kelpie_engine::verbs_host::{CompletedWork, GroupCount, GroupLatency};
 use kelpie_spaces::Opcode;
 
 use crate::lane::Lane;
@@ -67,7 +67,7 @@ impl ThreadState {
     pub fn publish(&self, index: usize, lane: &Lane) {
         let (state, counts) = (&self.lanes[index], lane.counts());
         for (op, values) in &state.values {
-            let Count { messages, bytes, packets } = counts[*op as usize];
+            let CompletedWork { messages, bytes, packets } = counts[*op as usize];
             for (value, new) in values.iter().zip([messages, bytes, packets]) {
                 value.store(new, Ordering::Relaxed);
             }
@@ -151,7 +151,7 @@ impl TrafficState {
 
     /// Completed work.
     pub fn counts(&self) -> Vec<GroupCount> {
-        let mut groups: BTreeMap<GroupId, BTreeMap<Opcode, Count>> = BTreeMap::new();
+        let mut groups: BTreeMap<GroupId, BTreeMap<Opcode, CompletedWork>> = BTreeMap::new();
         for lane in self.threads.iter().flat_map(|thread| &thread.lanes) {
             let by_op = groups.entry(lane.id).or_default();
             for (op, values) in &lane.values {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Catalog, Direction, End, Lag};
+use super::{Catalog, CatalogDirection, CatalogEnd, Lag};
 
-impl End {
+impl CatalogEnd {
     /// What of it is not as it was, whichever host of a pair it is called.
     pub fn changes(&self, now: &Self) -> Vec<String> {
         let names = |end: &Self| {
@@ -28,7 +28,7 @@ impl End {
 
 /// What two catalogs say of one address that cannot both be true; empty if they agree.
 pub fn contradictions(catalogs: &[Catalog]) -> Vec<String> {
-    let mut first: BTreeMap<&str, (&Catalog, &End)> = BTreeMap::new();
+    let mut first: BTreeMap<&str, (&Catalog, &CatalogEnd)> = BTreeMap::new();
     let mut found = Vec::new();
     for catalog in catalogs {
         for end in &catalog.ends {
@@ -47,7 +47,7 @@ pub fn contradictions(catalogs: &[Catalog]) -> Vec<String> {
 
 impl Catalog {
     /// What of a host is not as it was measured; empty if the catalog holds.
-    pub fn changes(&self, now: &[End]) -> Vec<String> {
+    pub fn changes(&self, now: &[CatalogEnd]) -> Vec<String> {
         let mut changes = Vec::new();
         for end in now {
             let Some(was) = self.ends.iter().find(|was| was.host == end.host) else { continue };
@@ -59,7 +59,7 @@ impl Catalog {
     /// What of the LAG ports of senders is not as it was measured.
     pub fn lag_changes(&self, now: &[Option<Lag>; 2]) -> Vec<String> {
         let mut changes = Vec::new();
-        for (Direction { from, lag: was, .. }, now) in self.directions.iter().zip(now) {
+        for (CatalogDirection { from, lag: was, .. }, now) in self.directions.iter().zip(now) {
             let (Some(was), Some(now)) = (was, now) else { continue };
             if was.refused != now.refused {
                 let shown = |lag: &Lag| lag.refused.clone().unwrap_or_else(|| "can be chosen".to_owned());

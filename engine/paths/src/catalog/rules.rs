@@ -2,9 +2,9 @@
 
 use kelpie_spaces::Host;
 use kelpie_spaces::flow_label::{FIRST_PORT, PORTS};
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 
-use super::{Catalog, Direction, LAG_PORTS, LONGEST, Lag};
+use super::{Catalog, CatalogDirection, LAG_PORTS, LONGEST, Lag};
 
 impl Catalog {
     /// Every key that breaks a rule, with the rule.
@@ -33,7 +33,7 @@ impl Catalog {
                 check(word.len() <= LONGEST, &format!("ends[{place}].{key}"), &rule);
             }
         }
-        for (place, Direction { from, lag, paths, ways }) in self.directions.iter().enumerate() {
+        for (place, CatalogDirection { from, lag, paths, ways }) in self.directions.iter().enumerate() {
             let at = format!("directions[{place}]");
             let is_dealt = self.ends.iter().any(|end| end.host == *from && end.deals());
             let key = format!("{at}.lag");
@@ -54,7 +54,7 @@ impl Catalog {
                     check(is_short, &format!("{key}.refused"), &format!("write at most {LONGEST} bytes"));
                 }
             }
-            let known: Vec<(u8, Side)> = lag.iter().flat_map(Lag::known).collect();
+            let known: Vec<(u8, PortSide)> = lag.iter().flat_map(Lag::known).collect();
             check(ways.len() <= 4, &format!("{at}.ways"), "write at most four ways");
             if paths.len() > usize::from(PORTS) {
                 check(false, &format!("{at}.paths"), &format!("write at most {PORTS} paths"));

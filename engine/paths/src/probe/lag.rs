@@ -1,10 +1,10 @@
 //! Probing LAG ports: by which port of the bond a QP leaves that is put on each, if the device deals QPs out.
 
 use kelpie_spaces::Host;
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 
-use super::{Ground, LEAST, Purpose, Stream, own, sides};
-use crate::catalog::{Direction, LAG_PORTS, LONGEST_REASON, Lag, LagPort, QpPort};
+use super::{Ground, LEAST, PortTraffic, ProbePurpose, own, sides};
+use crate::catalog::{CatalogDirection, LAG_PORTS, LONGEST_REASON, Lag, LagPort, QpPort};
 
 /// Puts a QP on each LAG port of each host whose device deals QPs out, from its first source port of these, and watches
 /// the ports. None of a host whose device does not.
@@ -19,11 +19,11 @@ pub fn lag_ports<G: Ground>(ground: &mut G, from: [&[u16]; 2]) -> Result<[Option
             let known = lag.ports.iter().find(|one| one.port == port);
             lag.refused.is_none() && known.is_none_or(|one| one.leaves.is_none())
         };
-        let streams: Vec<Stream> = (Host::BOTH.into_iter().zip(from).zip(&found))
+        let streams: Vec<PortTraffic> = (Host::BOTH.into_iter().zip(from).zip(&found))
             .filter_map(|((host, ports), lag)| Some((host, *ports.first()?, lag.as_ref()?)))
             .flat_map(|(from, source_port, lag)| {
                 let open = turn.iter().filter(|port| is_open(lag, **port)).enumerate();
-                let stream = |(nth, port): (usize, &u8)| Stream {
+                let stream = |(nth, port): (usize, &u8)| PortTraffic {
                     from,
                     port: QpPort { source_port, lag_port: Some(*port) },
                     message: LEAST << nth,
@@ -34,7 +34,7 @@ pub fn lag_ports<G: Ground>(ground: &mut G, from: [&[u16]; 2]) -> Result<[Option
         if streams.is_empty() {
             continue;
         }
-        let seen = ground.run(Purpose::Ports, &streams)?;
+        let seen = ground.run(ProbePurpose::Ports, &streams)?;
         for (from, lag) in Host::BOTH.into_iter().zip(&mut found) {
             let Some(lag) = lag else { continue };
             let own = own(&streams, &seen, from);
@@ -63,7 +63,7 @@ fn take(lag: &mut Lag, found: LagPort) {
 
 /// On which LAG ports paths are looked for, one after the other; on none that would lead to a side that another does.
 pub fn turns(lag: Option<&Lag>) -> Vec<Option<u8>> {
-    let mut taken: Vec<(u8, Side)> = Vec::new();
+    let mut taken: Vec<(u8, PortSide)> = Vec::new();
     for (port, side) in lag.into_iter().flat_map(Lag::known) {
         if taken.iter().all(|(_, other)| *other != side) {
             taken.push((port, side));
@@ -74,7 +74,7 @@ pub fn turns(lag: Option<&Lag>) -> Vec<Option<u8>> {
 
 /// Forgets by which ports QPs left that the device put there, because it puts the next one elsewhere; and of those that
 /// were put on a LAG port, what contradicts what was seen of it.
-pub fn keep_what_was_put(direction: &mut Direction) {
+pub fn keep_what_was_put(direction: &mut CatalogDirection) {
     for path in &mut direction.paths {
         let known = direction.lag.as_ref().map(|lag| lag.known().find(|(port, _)| Some(*port) == path.lag_port));
         let is_so = match known {

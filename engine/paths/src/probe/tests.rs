@@ -8,7 +8,7 @@ use super::*;
 const HEADER: u64 = 58;
 
 /// Two hosts behind a leaf.
-struct Fake {
+struct FakeHosts {
     rng: Pcg64Mcg,
     seed: u64,
     /// Loss at each port of the receivers.
@@ -19,14 +19,14 @@ struct Fake {
     /// Hosts whose devices deal QPs out.
     deals: [bool; 2],
     /// By which port a QP leaves that is put on a LAG port; none if the device has no such call.
-    lag: Option<[Side; 2]>,
+    lag: Option<[PortSide; 2]>,
     /// QPs that were dealt out so far.
     dealt: usize,
     /// Whether the hosts stand still for a moment when throughput is measured for the first time.
     slows_once: bool,
 }
 
-impl Fake {
+impl FakeHosts {
     fn new(seed: u64) -> Self {
         Self {
             rng: Pcg64Mcg::seed_from_u64(seed),
@@ -35,14 +35,14 @@ impl Fake {
             bps: [[1e7; 2]; 2],
             runs: 0,
             deals: [false; 2],
-            lag: Some(Side::BOTH),
+            lag: Some(PortSide::BOTH),
             dealt: 0,
             slows_once: false,
         }
     }
 
     /// By which port a QP leaves and at which it arrives; leaves of one side hash otherwise than those of the other.
-    fn way(&mut self, stream: &Stream) -> [Side; 2] {
+    fn way(&mut self, stream: &PortTraffic) -> [PortSide; 2] {
         let [hashed, arrives] = self.sides(stream.from, stream.port.source_port);
         if !self.deals[stream.from.index()] {
             return [hashed, arrives];
@@ -50,23 +50,23 @@ impl Fake {
         let put = stream.port.lag_port.and_then(|port| Some(self.lag?[usize::from(port) - 1]));
         let leaves = put.unwrap_or_else(|| {
             self.dealt += 1;
-            Side::BOTH[self.dealt % 2]
+            PortSide::BOTH[self.dealt % 2]
         });
-        let is_odd = stream.port.source_port.is_multiple_of(5) && leaves == Side::Right;
+        let is_odd = stream.port.source_port.is_multiple_of(5) && leaves == PortSide::Right;
         [leaves, if is_odd { arrives.other() } else { arrives }]
     }
 
-    fn sides(&self, from: Host, port: u16) -> [Side; 2] {
+    fn sides(&self, from: Host, port: u16) -> [PortSide; 2] {
         let hash = |salt: u64| {
             let mixed = (u64::from(port) + 77 * from.index() as u64 + self.seed)
                 .wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ salt << 7);
-            Side::BOTH[(mixed >> 41 & 1) as usize]
+            PortSide::BOTH[(mixed >> 41 & 1) as usize]
         };
         [hash(1), hash(2)]
     }
 }
 
-impl Ground for Fake {
+impl Ground for FakeHosts {
     type Error = ();
 
     fn mtu(&self) -> u64 {
@@ -77,21 +77,21 @@ impl Ground for Fake {
         self.deals[host.index()]
     }
 
-    fn run(&mut self, purpose: Purpose, streams: &[Stream]) -> Result<Seen, ()> {
+    fn run(&mut self, purpose: ProbePurpose, streams: &[PortTraffic]) -> Result<ProbeResult, ()> {
         self.runs += 1;
         let others = |rng: &mut Pcg64Mcg| {
             let packets = rng.random_range(0..2);
-            Amount { packets, bytes: 70 * packets }
+            MovedAmount { packets, bytes: 70 * packets }
         };
-        let mut seen = Seen { flows: Vec::new(), sent: Default::default(), received: Default::default() };
+        let mut seen = ProbeResult { flows: Vec::new(), sent: Default::default(), received: Default::default() };
         for side in seen.sent.iter_mut().chain(&mut seen.received).flatten() {
             *side = others(&mut self.rng);
         }
-        let is_slow = purpose == Purpose::Throughput && std::mem::take(&mut self.slows_once);
+        let is_slow = purpose == ProbePurpose::Throughput && std::mem::take(&mut self.slows_once);
         for stream in streams {
             let [leaves, arrives] = self.way(stream);
             let (host, peer) = (stream.from.index(), 1 - stream.from.index());
-            let sent = if purpose == Purpose::Ports { self.rng.random_range(10..18) } else { 200 };
+            let sent = if purpose == ProbePurpose::Ports { self.rng.random_range(10..18) } else { 200 };
             let loss = self.loss[peer][arrives.index()];
             let received = (0..sent).filter(|_| self.rng.random::<f64>() >= loss).count() as u64;
             for (amount, packets) in
@@ -115,7 +115,7 @@ const DEEP: Depth = Depth { loss: true, latency: true, throughput: true };
 #[test]
 fn every_path_is_found_as_it_is() {
     for seed in 0..20 {
-        let mut fake = Fake::new(seed);
+        let mut fake = FakeHosts::new(seed);
         let ports: Vec<u16> = (50_000..50_064).collect();
         let found = probe(&mut fake, [&ports, &ports[..40]], DEEP).expect("it always runs");
         assert!(fake.runs < 36, "{} runs for 104 paths", fake.runs);
@@ -133,12 +133,12 @@ fn every_path_is_found_as_it_is() {
 #[test]
 fn a_port_that_loses_two_percent_is_faulty_with_all_its_paths_and_no_other_is() {
     for seed in 0..20 {
-        let mut fake = Fake::new(seed);
+        let mut fake = FakeHosts::new(seed);
         fake.loss[1][1] = 0.02;
         let ports: Vec<u16> = (50_000..50_064).collect();
         let found = probe(&mut fake, [&ports, &ports], DEEP).expect("it always runs");
         for path in &found[0].paths {
-            let is_right = path.arrives == Some(Side::Right);
+            let is_right = path.arrives == Some(PortSide::Right);
             assert_eq!(
                 path.fault.as_ref().is_some_and(|fault| fault.contains("host b's right port loses")),
                 is_right,
@@ -152,7 +152,7 @@ fn a_port_that_loses_two_percent_is_faulty_with_all_its_paths_and_no_other_is() 
 #[test]
 fn a_host_that_stands_still_for_a_moment_is_no_fault_of_a_path() {
     for seed in 0..20 {
-        let mut fake = Fake::new(seed);
+        let mut fake = FakeHosts::new(seed);
         fake.slows_once = true;
         let ports: Vec<u16> = (50_000..50_028).collect();
         let found = probe(&mut fake, [&ports, &ports], DEEP).expect("it always runs");
@@ -163,7 +163,7 @@ fn a_host_that_stands_still_for_a_moment_is_no_fault_of_a_path() {
 
 #[test]
 fn dead_and_slow_paths_are_faulty() {
-    let mut fake = Fake::new(3);
+    let mut fake = FakeHosts::new(3);
     fake.loss[1][0] = 1.0;
     fake.bps[0] = [1e7, 4e6];
     let ports: Vec<u16> = (50_000..50_032).collect();
@@ -173,26 +173,26 @@ fn dead_and_slow_paths_are_faulty() {
         assert_eq!(path.leaves, Some(leaves));
         assert_eq!(
             path.fault.as_ref().is_some_and(|fault| fault.starts_with("dead")),
-            arrives == Side::Left,
+            arrives == PortSide::Left,
             "{path:?}"
         );
     }
     for path in &found[1].paths {
         let is_slow = path.fault.as_ref().is_some_and(|fault| fault.starts_with("slow"));
-        assert_eq!(is_slow, path.arrives == Some(Side::Right), "{path:?}");
+        assert_eq!(is_slow, path.arrives == Some(PortSide::Right), "{path:?}");
     }
 }
 
 /// A device that deals QPs out at host a, and one that hashes at host b.
-fn dealing(seed: u64, lag: Option<[Side; 2]>) -> Fake {
-    let mut fake = Fake::new(seed);
+fn dealing(seed: u64, lag: Option<[PortSide; 2]>) -> FakeHosts {
+    let mut fake = FakeHosts::new(seed);
     (fake.deals, fake.lag) = ([true, false], lag);
     fake
 }
 
 #[test]
 fn a_device_that_deals_qps_out_is_probed_by_lag_port_and_paths_go_straight_where_they_can() {
-    use Side::{Left, Right};
+    use PortSide::{Left, Right};
     let ports: Vec<u16> = (50_000..50_064).collect();
     for (seed, lag) in (0..20).zip([[Left, Right], [Right, Left]].into_iter().cycle()) {
         let mut fake = dealing(seed, Some(lag));
@@ -203,7 +203,7 @@ fn a_device_that_deals_qps_out_is_probed_by_lag_port_and_paths_go_straight_where
         for path in &found[0].paths {
             let mut way = |lag_port| {
                 let port = QpPort { source_port: path.source_port, lag_port };
-                let stream = Stream { from: Host::A, port, message: 64 };
+                let stream = PortTraffic { from: Host::A, port, message: 64 };
                 fake.way(&stream)
             };
             assert_eq!([path.leaves, path.arrives], way(path.lag_port).map(Some), "seed {seed}, {path:?}");
@@ -234,10 +234,10 @@ fn a_device_without_the_call_says_why_and_no_path_says_by_which_port_it_leaves()
 
 #[test]
 fn qps_of_a_check_are_looked_at_where_they_were_put() {
-    let mut fake = dealing(7, Some(Side::BOTH));
+    let mut fake = dealing(7, Some(PortSide::BOTH));
     let port = |source_port, lag_port| QpPort { source_port, lag_port };
     let asked = [port(50_001, Some(1)), port(50_002, Some(2)), port(50_003, None)];
     let found = look(&mut fake, [&asked, &[]], DEEP).expect("it always runs");
-    let leaves: Vec<Option<Side>> = found[0].paths.iter().map(|path| path.leaves).collect();
-    assert_eq!(leaves, [Some(Side::Left), Some(Side::Right), None], "who is not put anywhere is dealt out");
+    let leaves: Vec<Option<PortSide>> = found[0].paths.iter().map(|path| path.leaves).collect();
+    assert_eq!(leaves, [Some(PortSide::Left), Some(PortSide::Right), None], "who is not put anywhere is dealt out");
 }

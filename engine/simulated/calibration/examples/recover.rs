@@ -5,12 +5,12 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use kelpie_calibration::State;
-use kelpie_calibration::fit::{self, Settings};
+use kelpie_calibration::Determinacy;
+use kelpie_calibration::fit::{self, FitSettings};
 use kelpie_calibration::generate;
 use kelpie_calibration::parameters::{Based, Parameter};
 use kelpie_calibration::plan::plan;
-use kelpie_calibration::row::{Row, Use};
+use kelpie_calibration::row::{MeasuredRow, Use};
 use kelpie_sim::SimSubsystem;
 
 fn argument(name: &str, default: &str) -> String {
@@ -32,11 +32,11 @@ fn main() {
         let targets = generate::measured(&nic, &traffic, noise, seed);
         let rows = planned.iter().zip(targets).enumerate().map(|(at, (row, target))| {
             let used_for = Some(if row.determines.is_empty() { Use::Check } else { Use::Fit });
-            Row { line: at as u64 + 2, traffic: row.traffic.clone(), target, used_for }
+            MeasuredRow { line: at as u64 + 2, traffic: row.traffic.clone(), target, used_for }
         });
-        let rows: Vec<Row> = rows.collect();
+        let rows: Vec<MeasuredRow> = rows.collect();
         let settings =
-            Settings { parameters: Parameter::fitted(), seed, noise, most_experiments: fit::MOST_EXPERIMENTS };
+            FitSettings { parameters: Parameter::fitted(), seed, noise, most_experiments: fit::MOST_EXPERIMENTS };
         let fit = fit::fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ()).expect("a fit");
         println!(
             "NIC {seed}: {} experiments, {:.0} s, converged {}",
@@ -47,7 +47,7 @@ fn main() {
         for estimate in &fit.parameters {
             let truth = Based::over(estimate.parameter, &nic).base;
             let error = estimate.fitted / truth - 1.0;
-            let is_determined = estimate.state == State::Determined;
+            let is_determined = estimate.state == Determinacy::Determined;
             all += u32::from(is_determined);
             good += u32::from(is_determined && error.abs() <= 0.1);
             let bound = |bound: Option<f64>| bound.map_or_else(|| "-".to_owned(), |bound| format!("{bound:.1}"));

@@ -3,11 +3,11 @@
 use kelpie_spaces::{Mtu, Opcode, QpType};
 
 use crate::row::Use;
-use crate::traffic::Path;
+use crate::traffic::TrafficPattern;
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
+pub enum TableColumn {
     /// `WRITE`, `READ` or `SEND`.
     Operation,
     /// Message size.
@@ -41,22 +41,22 @@ pub enum Column {
 }
 
 /// Every column and its name, in the order in which tables are written.
-pub const COLUMNS: [(Column, &str); 15] = [
-    (Column::Operation, "operation"),
-    (Column::Transport, "transport"),
-    (Column::Size, "size_bytes"),
-    (Column::Qps, "qps"),
-    (Column::Mtu, "mtu_bytes"),
-    (Column::Depth, "depth"),
-    (Column::Batch, "batch"),
-    (Column::Mrs, "mrs_per_qp"),
-    (Column::MrSize, "mr_bytes"),
-    (Column::Directions, "directions"),
-    (Column::Cores, "cores"),
-    (Column::Gbps, "rate_gbps"),
-    (Column::Mpps, "rate_mpps"),
-    (Column::Pause, "pause_percent"),
-    (Column::Use, "use"),
+pub const COLUMNS: [(TableColumn, &str); 15] = [
+    (TableColumn::Operation, "operation"),
+    (TableColumn::Transport, "transport"),
+    (TableColumn::Size, "size_bytes"),
+    (TableColumn::Qps, "qps"),
+    (TableColumn::Mtu, "mtu_bytes"),
+    (TableColumn::Depth, "depth"),
+    (TableColumn::Batch, "batch"),
+    (TableColumn::Mrs, "mrs_per_qp"),
+    (TableColumn::MrSize, "mr_bytes"),
+    (TableColumn::Directions, "directions"),
+    (TableColumn::Cores, "cores"),
+    (TableColumn::Gbps, "rate_gbps"),
+    (TableColumn::Mpps, "rate_mpps"),
+    (TableColumn::Pause, "pause_percent"),
+    (TableColumn::Use, "use"),
 ];
 
 /// Fastest port of which a rate is believed. Units: Gbit/s. Source: our choice, IEEE P802.3dj, twice the fastest NIC of
@@ -74,7 +74,7 @@ const MOST_CORES: u64 = 4096;
 /// Longest cell that an error repeats. Units: characters.
 const MOST_QUOTED: usize = 40;
 
-impl Column {
+impl TableColumn {
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         COLUMNS.iter().find(|(column, _)| *column == self).map_or("", |(_, name)| name)
@@ -169,8 +169,8 @@ pub fn mtu(cell: &str) -> Result<Mtu, String> {
 ///
 /// # Errors
 /// The rule.
-pub fn directions(cell: &str) -> Result<Path, String> {
-    let found = Path::ALL.into_iter().find(|path| path.name().eq_ignore_ascii_case(cell));
+pub fn directions(cell: &str) -> Result<TrafficPattern, String> {
+    let found = TrafficPattern::ALL.into_iter().find(|path| path.name().eq_ignore_ascii_case(cell));
     found.ok_or_else(|| format!("{} is none of one, both and loopback", quoted(cell)))
 }
 
@@ -252,11 +252,11 @@ mod tests {
             ("QPs", "write qps"),
             ("colour", "there are operation, transport"),
         ] {
-            let error = Column::named(name).expect_err(name);
+            let error = TableColumn::named(name).expect_err(name);
             assert!(error.contains(meant) && error.contains(name), "{error}");
         }
         for (column, name) in COLUMNS {
-            assert_eq!((Column::named(name), column.name()), (Ok(column), name));
+            assert_eq!((TableColumn::named(name), column.name()), (Ok(column), name));
         }
     }
 

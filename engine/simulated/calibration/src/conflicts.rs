@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::descent::Slopes;
-use crate::problem::Problem;
-use crate::row::Row;
-use crate::search::Place;
+use crate::problem::FitProblem;
+use crate::row::MeasuredRow;
+use crate::search::SearchPoint;
 use crate::simulator::Halt;
 
 /// A row's own value of a parameter.
@@ -47,7 +47,11 @@ const MOST: usize = 4;
 ///
 /// # Errors
 /// When the simulation halts.
-pub fn conflicts(place: &Place, problem: &mut Problem<'_>, rows: &[Row]) -> Result<Vec<Conflict>, Halt> {
+pub fn conflicts(
+    place: &SearchPoint,
+    problem: &mut FitProblem<'_>,
+    rows: &[MeasuredRow],
+) -> Result<Vec<Conflict>, Halt> {
     let slopes = Slopes::at(place, problem)?;
     let pull = |row: usize, parameter: usize| (slopes.matrix[(2 * row, parameter)] * problem.sigma[row][0]).abs();
     let steepest = |row: usize| (0..place.point.len()).max_by(|a, b| pull(row, *a).total_cmp(&pull(row, *b)));

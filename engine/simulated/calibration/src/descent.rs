@@ -3,9 +3,9 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::parameters::FACTORS;
-use crate::problem::{Problem, weight};
-use crate::search::Place;
-use crate::simulator::{Halt, Point, Seen};
+use crate::problem::{FitProblem, weight};
+use crate::search::SearchPoint;
+use crate::simulator::{Halt, ParameterPoint, TrafficResult};
 
 /// How far a parameter is moved to see a slope, both ways, as a logarithm. Source: our choice, because a simulation is
 /// discrete, and a hit rate of a cache moves in steps.
@@ -34,7 +34,7 @@ impl Slopes {
     ///
     /// # Errors
     /// When the simulation halts.
-    pub fn at(place: &Place, problem: &mut Problem<'_>) -> Result<Self, Halt> {
+    pub fn at(place: &SearchPoint, problem: &mut FitProblem<'_>) -> Result<Self, Halt> {
         let all = problem.all();
         let mut matrix = DMatrix::zeros(2 * all.len(), place.point.len());
         let mut residuals = DVector::zeros(2 * all.len());
@@ -65,7 +65,7 @@ impl Slopes {
 }
 
 /// The two points from which a slope is seen; a count moves by one at least.
-fn ends(place: &Place, problem: &Problem<'_>, parameter: usize) -> [Point; 2] {
+fn ends(place: &SearchPoint, problem: &FitProblem<'_>, parameter: usize) -> [ParameterPoint; 2] {
     let based = &problem.parameters[parameter];
     let value = based.value(place.point[parameter]);
     [-1.0, 1.0].map(|sign: f64| {
@@ -83,22 +83,22 @@ fn ends(place: &Place, problem: &Problem<'_>, parameter: usize) -> [Point; 2] {
 ///
 /// # Errors
 /// When the simulation halts; the place is then the best so far.
-pub fn descend(place: &mut Place, problem: &mut Problem<'_>) -> Result<bool, Halt> {
+pub fn descend(place: &mut SearchPoint, problem: &mut FitProblem<'_>) -> Result<bool, Halt> {
     let all = problem.all();
     for _ in 0..STEPS {
         let slopes = Slopes::at(place, problem)?;
         let (curvature, mut gradient) = slopes.normal();
         gradient += DVector::from_column_slice(&place.point) * RIDGE;
-        let mut moves: Vec<Point> = Vec::new();
+        let mut moves: Vec<ParameterPoint> = Vec::new();
         moves
             .extend(DAMPINGS.iter().filter_map(|damping| moved(place, problem, &curvature, &gradient, *damping, None)));
         for (parameter, log) in counts_beside(place, problem) {
             moves.extend(moved(place, problem, &curvature, &gradient, DAMPINGS[0], Some((parameter, log))));
         }
-        let asked: Vec<(&Point, &[usize])> = moves.iter().map(|point| (point, &all[..])).collect();
+        let asked: Vec<(&ParameterPoint, &[usize])> = moves.iter().map(|point| (point, &all[..])).collect();
         let seen = problem.simulator.see(&asked, 1)?;
-        let loss = |point: &Point, seen: &[Seen]| -> f64 {
-            all.iter().map(|row| problem.loss_of(*row, &seen[*row], 0.0)).sum::<f64>() + Problem::prior(point)
+        let loss = |point: &ParameterPoint, seen: &[TrafficResult]| -> f64 {
+            all.iter().map(|row| problem.loss_of(*row, &seen[*row], 0.0)).sum::<f64>() + FitProblem::prior(point)
         };
         let before = loss(&place.point, &place.seen);
         let losses: Vec<f64> = moves.iter().zip(&seen).map(|(point, seen)| loss(point, seen)).collect();
@@ -115,7 +115,7 @@ pub fn descend(place: &mut Place, problem: &mut Problem<'_>) -> Result<bool, Hal
 }
 
 /// One more and one less of each count, as logarithms.
-fn counts_beside(place: &Place, problem: &Problem<'_>) -> Vec<(usize, f64)> {
+fn counts_beside(place: &SearchPoint, problem: &FitProblem<'_>) -> Vec<(usize, f64)> {
     let mut beside = Vec::new();
     for (at, based) in problem.parameters.iter().enumerate().filter(|(_, based)| based.is_count) {
         let value = based.value(place.point[at]);
@@ -128,13 +128,13 @@ fn counts_beside(place: &Place, problem: &Problem<'_>) -> Vec<(usize, f64)> {
 /// Where a damped step leads. Counts stay, except for one that is set, to which all others then adapt: what shows as a
 /// product of both could not change otherwise.
 fn moved(
-    place: &Place,
-    problem: &Problem<'_>,
+    place: &SearchPoint,
+    problem: &FitProblem<'_>,
     curvature: &DMatrix<f64>,
     gradient: &DVector<f64>,
     damping: f64,
     set: Option<(usize, f64)>,
-) -> Option<Point> {
+) -> Option<ParameterPoint> {
     let (mut damped, mut gradient) = (curvature.clone(), gradient.clone());
     let mut from = place.point.clone();
     if let Some((parameter, log)) = set {

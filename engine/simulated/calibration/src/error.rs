@@ -5,7 +5,7 @@ pub const MOST_MISTAKES: usize = 10;
 
 /// A mistake in a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
+pub struct TableMistake {
     /// Line of the file, from 1.
     pub line: u64,
     /// Column of the table, from 1.
@@ -32,7 +32,7 @@ pub enum CalibrationError {
         /// The file.
         file: String,
         /// The mistakes, in the order of lines.
-        mistakes: Vec<Mistake>,
+        mistakes: Vec<TableMistake>,
     },
     /// A name that is no parameter.
     #[error("`{path}` is no parameter of a calibration; there are {known}")]
@@ -63,8 +63,8 @@ pub enum CalibrationError {
     },
 }
 
-fn shown(file: &str, mistakes: &[Mistake]) -> String {
-    let one = |Mistake { line, column, what }: &Mistake| {
+fn shown(file: &str, mistakes: &[TableMistake]) -> String {
+    let one = |TableMistake { line, column, what }: &TableMistake| {
         let column = column.map_or_else(String::new, |column| format!(":{column}"));
         format!("{file}:{line}{column}: {what}")
     };

@@ -13,15 +13,15 @@ use crate::conflicts::{Conflict, conflicts};
 use crate::descent::descend;
 use crate::model_file::rounded;
 use crate::parameters::{Based, Parameter, described};
-use crate::problem::{Problem, Target, difference};
-use crate::row::{Row, Use};
-use crate::search::{MIDDLE, NARROW, Place};
-use crate::simulator::{Halt, Seen, Simulator};
-use crate::uncertainty::{Interval, State, intervals};
+use crate::problem::{FitProblem, MeasuredTarget, difference};
+use crate::row::{MeasuredRow, Use};
+use crate::search::{MIDDLE, NARROW, SearchPoint};
+use crate::simulator::{Halt, Simulator, TrafficResult};
+use crate::uncertainty::{Determinacy, ParameterInterval, intervals};
 
 /// What a fit is told besides its rows.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct FitSettings {
     /// The parameters that may change.
     pub parameters: Vec<Parameter>,
     /// Seed of the choice of rows that are held back, if the table does not say which.
@@ -52,7 +52,7 @@ const MAY_FIGHT: usize = 20;
 
 /// A parameter, fitted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Estimate {
+pub struct FittedParameter {
     /// The parameter.
     #[serde(flatten, serialize_with = "described")]
     pub parameter: Parameter,
@@ -68,7 +68,7 @@ pub struct Estimate {
     /// The largest.
     pub high: Option<f64>,
     /// How well it is determined.
-    pub state: State,
+    pub state: Determinacy,
     /// Lines of the rows that bound it, those that do it most first.
     pub lines: Vec<u64>,
     /// Parameters with which it shows as a product only.
@@ -108,13 +108,13 @@ pub enum HeldBack {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
     /// The parameters.
-    pub parameters: Vec<Estimate>,
+    pub parameters: Vec<FittedParameter>,
     /// All rows, in the order of lines.
     pub rows: Vec<Residual>,
     /// How rows were held back.
     pub held_back: HeldBack,
-    /// Median of the relative error of rows while they were held back, or that of the calibrated model if that is larger;
-    /// none without such rows.
+    /// Median of the relative error of rows while they were held back, or that of the calibrated model if that is
+    /// larger; none without such rows.
     pub held_back_error: Option<f64>,
     /// Rows that ask for another value of a parameter than others do.
     pub conflicts: Vec<Conflict>,
@@ -135,8 +135,8 @@ pub struct Fit {
 /// When the search ends before it has a beginning.
 pub fn fit(
     base: &SimSubsystem,
-    rows: &[Row],
-    settings: &Settings,
+    rows: &[MeasuredRow],
+    settings: &FitSettings,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Fit, CalibrationError> {
@@ -145,21 +145,22 @@ pub fn fit(
     let simulator = Simulator::new(base, &parameters, &traffic, settings.most_experiments, stop, progress);
     let (held_back, is_held) = held_back(rows, settings.seed);
     let targets = rows.iter().zip(&is_held).map(|(row, held)| (!held).then_some(row.target)).collect();
-    let mut problem = Problem::new(simulator, &parameters, targets, settings.noise);
-    let mut place = Place::base(&mut problem).map_err(|halt| match halt {
+    let mut problem = FitProblem::new(simulator, &parameters, targets, settings.noise);
+    let mut place = SearchPoint::base(&mut problem).map_err(|halt| match halt {
         Halt::Stopped => CalibrationError::Stopped,
         Halt::Exhausted => CalibrationError::TooFewExperiments { most: settings.most_experiments },
     })?;
-    let mut outcome = Outcome::default();
+    let mut outcome = FitOutcome::default();
     let halt = outcome.reach(&mut place, &mut problem, rows, &is_held, held_back).err();
-    let unknown = Interval { state: State::NotDetermined, bounds: [None; 2], rows: Vec::new(), tied: Vec::new() };
+    let unknown =
+        ParameterInterval { state: Determinacy::NotDetermined, bounds: [None; 2], rows: Vec::new(), tied: Vec::new() };
     let intervals = outcome.intervals.unwrap_or_else(|| vec![unknown; parameters.len()]);
     let estimates = parameters.iter().zip(&intervals).enumerate();
-    let estimates: Vec<Estimate> = estimates
+    let estimates: Vec<FittedParameter> = estimates
         .map(|(at, (based, interval))| estimate(based, place.point[at], interval, rows, &parameters))
         .collect();
-    // What is not determined stays as in the base, so the model that is written is not the one that was fitted. One that
-    // came to no end is not written.
+    // What is not determined stays as in the base, so the model that is written is not the one that was fitted. One
+    // that came to no end is not written.
     let written =
         parameters.iter().zip(&estimates).map(|(based, estimate)| (estimate.used / based.base).ln()).collect();
     let seen = match halt {
@@ -184,19 +185,19 @@ pub fn fit(
 
 /// How far a fit came.
 #[derive(Default)]
-struct Outcome {
+struct FitOutcome {
     held_back_error: Option<f64>,
     converged: bool,
     conflicts: Vec<Conflict>,
-    intervals: Option<Vec<Interval>>,
+    intervals: Option<Vec<ParameterInterval>>,
 }
 
-impl Outcome {
+impl FitOutcome {
     fn reach(
         &mut self,
-        place: &mut Place,
-        problem: &mut Problem<'_>,
-        rows: &[Row],
+        place: &mut SearchPoint,
+        problem: &mut FitProblem<'_>,
+        rows: &[MeasuredRow],
         is_held: &[bool],
         held_back: HeldBack,
     ) -> Result<(), Halt> {
@@ -224,7 +225,7 @@ fn few_fight(conflicts: &[Conflict], is_held: &[bool]) -> bool {
     fighting * MAY_FIGHT <= is_held.iter().filter(|held| !**held).count()
 }
 
-fn held_back(rows: &[Row], seed: u64) -> (HeldBack, Vec<bool>) {
+fn held_back(rows: &[MeasuredRow], seed: u64) -> (HeldBack, Vec<bool>) {
     if rows.iter().any(|row| row.used_for.is_some()) {
         return (HeldBack::Table, rows.iter().map(|row| row.used_for == Some(Use::Check)).collect());
     }
@@ -236,7 +237,7 @@ fn held_back(rows: &[Row], seed: u64) -> (HeldBack, Vec<bool>) {
 }
 
 /// The median of the relative error of the rows that were held back.
-fn held_back_error(rows: &[Row], seen: &[Seen], is_held: &[bool]) -> Option<f64> {
+fn held_back_error(rows: &[MeasuredRow], seen: &[TrafficResult], is_held: &[bool]) -> Option<f64> {
     let held = rows.iter().zip(seen).zip(is_held).filter(|(_, held)| **held);
     let mut errors: Vec<f64> = held.map(|((row, seen), _)| residual(row, seen, true).error.abs()).collect();
     errors.sort_by(f64::total_cmp);
@@ -248,9 +249,9 @@ fn held_back_error(rows: &[Row], seen: &[Seen], is_held: &[bool]) -> Option<f64>
     }
 }
 
-fn residual(row: &Row, seen: &Seen, held_back: bool) -> Residual {
-    let Target { goodput_bps, pause_ratio } = row.target;
-    let [log, _] = difference(seen, &Seen { goodput_bps, pause_ratio: 0.0 });
+fn residual(row: &MeasuredRow, seen: &TrafficResult, held_back: bool) -> Residual {
+    let MeasuredTarget { goodput_bps, pause_ratio } = row.target;
+    let [log, _] = difference(seen, &TrafficResult { goodput_bps, pause_ratio: 0.0 });
     Residual {
         line: row.line,
         held_back,
@@ -263,18 +264,24 @@ fn residual(row: &Row, seen: &Seen, held_back: bool) -> Residual {
 }
 
 /// What is said of a parameter.
-pub(crate) fn estimate(based: &Based, log: f64, interval: &Interval, rows: &[Row], all: &[Based]) -> Estimate {
+pub(crate) fn estimate(
+    based: &Based,
+    log: f64,
+    interval: &ParameterInterval,
+    rows: &[MeasuredRow],
+    all: &[Based],
+) -> FittedParameter {
     let Based { parameter, base, .. } = based;
     let fitted = based.value(log);
     let [low, high] = interval.bounds.map(|bound| bound.map(|log| base * log.exp()));
     let used = match interval.state {
-        State::Determined => rounded(fitted),
+        Determinacy::Determined => rounded(fitted),
         _ => match base.max(low.unwrap_or(*base)).min(high.unwrap_or(*base)) {
             kept if (kept / base - 1.0).abs() <= 1e-9 => *base,
             end => rounded(end),
         },
     };
-    Estimate {
+    FittedParameter {
         parameter: *parameter,
         base: *base,
         fitted,
@@ -295,7 +302,7 @@ mod tests {
     use crate::plan::plan;
 
     /// A NIC that differs in some parameters, and rows of the plan that are for them or check the fit.
-    fn drawn(paths: &[&str], seed: u64) -> (SimSubsystem, SimSubsystem, Settings, Vec<Row>) {
+    fn drawn(paths: &[&str], seed: u64) -> (SimSubsystem, SimSubsystem, FitSettings, Vec<MeasuredRow>) {
         let base = SimSubsystem::load("F").expect("embedded");
         let parameters = named(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>()).expect("known");
         let nic = generate::nic(&base, &parameters, seed);
@@ -305,12 +312,12 @@ mod tests {
         let planned: Vec<_> = plan(&base).into_iter().filter(|row| is_for(&row)).collect();
         let traffic: Vec<_> = planned.iter().map(|row| &row.traffic).collect();
         let targets = generate::measured(&nic, &traffic, NOISE, seed);
-        let row = |(at, (row, target)): (usize, (&crate::plan::Planned, Target))| {
+        let row = |(at, (row, target)): (usize, (&crate::plan::Planned, MeasuredTarget))| {
             let used_for = Some(if row.determines.is_empty() { Use::Check } else { Use::Fit });
-            Row { line: at as u64 + 2, traffic: row.traffic.clone(), target, used_for }
+            MeasuredRow { line: at as u64 + 2, traffic: row.traffic.clone(), target, used_for }
         };
         let rows = planned.iter().zip(targets).enumerate().map(row).collect();
-        (base, nic, Settings { parameters, seed, noise: NOISE, most_experiments: 10_000 }, rows)
+        (base, nic, FitSettings { parameters, seed, noise: NOISE, most_experiments: 10_000 }, rows)
     }
 
     const FEW: [&str; 4] = ["port.line_rate_gbps", "pcie.gbps", "posting.doorbell_ns", "processing.max_reads"];
@@ -321,8 +328,8 @@ mod tests {
         let fit = fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ()).expect("a fit");
         assert!(fit.converged && fit.conflicts.is_empty(), "{fit:#?}");
         assert!(fit.held_back_error.expect("rows are held back") < 0.1, "{fit:#?}");
-        let determined: Vec<&Estimate> =
-            fit.parameters.iter().filter(|estimate| estimate.state == State::Determined).collect();
+        let determined: Vec<&FittedParameter> =
+            fit.parameters.iter().filter(|estimate| estimate.state == Determinacy::Determined).collect();
         assert!(determined.len() >= 2, "{fit:#?}");
         for estimate in determined {
             let truth = Based::over(estimate.parameter, &nic).base;
@@ -362,7 +369,7 @@ mod tests {
         settings.most_experiments = rows.len() as u64 + 3;
         let short = fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ()).expect("a beginning");
         assert!(short.exhausted && !short.converged && !short.stopped, "{short:#?}");
-        assert!(short.parameters.iter().all(|estimate| estimate.state == State::NotDetermined));
+        assert!(short.parameters.iter().all(|estimate| estimate.state == Determinacy::NotDetermined));
         settings.most_experiments = 3;
         let none = fit(&base, &rows, &settings, &AtomicBool::new(false), &mut |_| ());
         assert!(matches!(none, Err(CalibrationError::TooFewExperiments { most: 3 })));

@@ -6,7 +6,7 @@ use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
 
 use crate::parameters::{Based, Parameter};
-use crate::problem::Target;
+use crate::problem::MeasuredTarget;
 use crate::simulator::{measure, settings_of};
 use crate::traffic::Traffic;
 
@@ -29,7 +29,7 @@ pub fn nic(base: &SimSubsystem, parameters: &[Parameter], seed: u64) -> SimSubsy
 }
 
 /// What is measured of traffic on a NIC, each rate and each pause with relative noise.
-pub fn measured(nic: &SimSubsystem, rows: &[&Traffic], noise: f64, seed: u64) -> Vec<Target> {
+pub fn measured(nic: &SimSubsystem, rows: &[&Traffic], noise: f64, seed: u64) -> Vec<MeasuredTarget> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let normal = Normal::new(1.0, noise).expect("a deviation is a finite number");
     let mut factor = || normal.sample(&mut random).clamp(1.0 - 4.0 * noise, 1.0 + 4.0 * noise);
@@ -39,7 +39,10 @@ pub fn measured(nic: &SimSubsystem, rows: &[&Traffic], noise: f64, seed: u64) ->
         let workload = traffic.workload().expect("plans hold valid traffic");
         let answer = measure(&mut model, &workload).expect("traffic in memory of a NUMA node is simulated");
         let (rate, pause) = (factor(), factor());
-        Target { goodput_bps: answer.goodput_bps * rate, pause_ratio: Some((answer.pause_ratio * pause).min(1.0)) }
+        MeasuredTarget {
+            goodput_bps: answer.goodput_bps * rate,
+            pause_ratio: Some((answer.pause_ratio * pause).min(1.0)),
+        }
     });
     each.collect()
 }

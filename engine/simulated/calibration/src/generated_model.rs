@@ -7,7 +7,7 @@ use kelpie_sim::SimSubsystem;
 use kelpie_sim::parameters::Parameter::{
     Capacity, Interconnect, LineRate, LinkLatency, MaxMpps, MemoryLatency, Pcie, RemoteMemory, Xoff, Xon,
 };
-use kelpie_sim::parameters::{Broken, Draw, Drawn, Parameter, TABLE};
+use kelpie_sim::parameters::{Breakage, DrawRange, Drawn, Parameter, TABLE};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -29,7 +29,7 @@ const NARROW: f64 = 8.0;
 const SERIALISED_PIPELINE: f64 = 0.7;
 
 /// Numbers that are drawn alone, evenly by their logarithms.
-fn alone() -> impl Iterator<Item = (Parameter, Draw)> {
+fn alone() -> impl Iterator<Item = (Parameter, DrawRange)> {
     TABLE.iter().filter_map(|row| match row.drawn {
         Drawn::Alone(draw) => Some((row.parameter, draw)),
         _ => None,
@@ -37,7 +37,7 @@ fn alone() -> impl Iterator<Item = (Parameter, Draw)> {
 }
 
 /// Parameters with the ranges from which they are drawn.
-type Ranges = Vec<(Parameter, Draw)>;
+type Ranges = Vec<(Parameter, DrawRange)>;
 
 /// What goes together where contexts are used: for a turn of many packets, or anew for each of few packets, which takes
 /// a cache for the QPs that alternate, and a context in one read. First what is drawn, then what is not left to chance.
@@ -54,7 +54,7 @@ fn of_contexts(is_few: bool) -> (Ranges, Vec<(Parameter, f64)>) {
 }
 
 /// What is drawn so that a parameter follows from it: its name, and its range.
-fn origin(parameter: Parameter) -> (&'static str, Draw) {
+fn origin(parameter: Parameter) -> (&'static str, DrawRange) {
     match parameter.row().drawn {
         Drawn::From(name, draw) => (name, draw),
         _ => unreachable!("{parameter} follows from a number that is drawn"),
@@ -76,18 +76,18 @@ fn words() -> Vec<(Parameter, [&'static str; 2])> {
     words.into_iter().map(|(_, parameter, words)| (parameter, words)).collect()
 }
 
-fn broken(how: Broken) -> impl Iterator<Item = Parameter> {
+fn broken(how: Breakage) -> impl Iterator<Item = Parameter> {
     TABLE.iter().filter(move |row| row.broken == Some(how)).map(|row| row.parameter)
 }
 
 /// Caches of which one is far too small.
 fn caches() -> Vec<Parameter> {
-    broken(Broken::Small).collect()
+    broken(Breakage::Small).collect()
 }
 
 /// Paths of which one is far too narrow: several times fewer misses at a time than drawn, or a serialised pipeline.
 fn paths() -> Vec<Parameter> {
-    broken(Broken::Narrow).chain(broken(Broken::Serialised)).collect()
+    broken(Breakage::Narrow).chain(broken(Breakage::Serialised)).collect()
 }
 
 /// One of some, with even chances.
@@ -96,7 +96,7 @@ fn one_of<T: Copy>(all: &[T], random: &mut impl Rng) -> T {
 }
 
 /// What a seed draws.
-struct Values {
+struct DrawnValues {
     /// Each parameter that differs from the base.
     all: Vec<(Parameter, String)>,
     /// The cache that is too small.
@@ -105,7 +105,7 @@ struct Values {
     narrow: Parameter,
 }
 
-fn values(seed: u64) -> Values {
+fn values(seed: u64) -> DrawnValues {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let (line_rate, pcie) = one_of(PORTS, &mut random);
     let mut values: Vec<(Parameter, String)> = vec![(LineRate, line_rate.to_string()), (Pcie, pcie.to_string())];
@@ -133,7 +133,7 @@ fn values(seed: u64) -> Values {
     for (parameter, words) in words() {
         values.push((parameter, words[usize::from(random.random_bool(0.5))].to_owned()));
     }
-    Values { all: values, small, narrow }
+    DrawnValues { all: values, small, narrow }
 }
 
 /// Makes one path far too narrow for a port.
@@ -142,7 +142,7 @@ fn narrow_down(values: &mut Vec<(Parameter, String)>, path: Parameter, line_rate
     let of_base = || SimSubsystem::load(BASE).ok().and_then(|model| model.number(path.path()));
     let misses = drawn.or_else(of_base).unwrap_or(1.0);
     let wire_ns = 8.0 * 512.0 / line_rate;
-    let is_serialised = path.row().broken == Some(Broken::Serialised);
+    let is_serialised = path.row().broken == Some(Breakage::Serialised);
     let narrow = if is_serialised { wire_ns * SERIALISED_PIPELINE } else { (misses / NARROW).ceil() };
     values.retain(|(parameter, _)| *parameter != path);
     values.push((path, rounded(narrow).to_string()));
@@ -158,7 +158,7 @@ fn narrow_down(values: &mut Vec<(Parameter, String)>, path: Parameter, line_rate
 
 /// The model file that a seed draws; equal seeds give equal files.
 pub fn model(seed: u64) -> String {
-    let Values { all, small, narrow } = values(seed);
+    let DrawnValues { all, small, narrow } = values(seed);
     let mut text = format!(
         "# Drawn by `kelpie subsystem generate --seed {seed}`; docs/reference/generated-subsystems.md has the ranges.\n\
          kelpie: model/2\nname: generated-{seed}\n\
@@ -171,7 +171,7 @@ pub fn model(seed: u64) -> String {
 }
 
 /// A number of a range, evenly by its logarithm; one whose ends are whole is rounded.
-fn draw(range: &Draw, random: &mut impl Rng) -> f64 {
+fn draw(range: &DrawRange, random: &mut impl Rng) -> f64 {
     let value = random.random_range(range.low.ln()..range.high.ln()).exp();
     if range.low.fract() == 0.0 && range.high.fract() == 0.0 { value.round() } else { value }
 }
@@ -209,7 +209,7 @@ fn table() -> String {
     );
     let of_contexts = [false, true].into_iter().flat_map(|is_few| of_contexts(is_few).0);
     let named = alone().chain(of_contexts).map(|(parameter, draw)| (parameter.path(), draw));
-    for (name, Draw { low, high, source }) in named.chain(DERIVED.map(origin)) {
+    for (name, DrawRange { low, high, source }) in named.chain(DERIVED.map(origin)) {
         let _ = writeln!(text, "| `{name}` | {low} | {high} | {source} |");
     }
     for (parameter, words) in words() {
@@ -245,14 +245,14 @@ mod tests {
             for (parameter, range) in alone().chain(of_contexts) {
                 let is_held_down = parameter == MaxMpps && is_named(Parameter::PipelinePacket);
                 let is_in_range = value(parameter) <= range.high && value(parameter) >= range.low;
-                let divisor = if parameter.row().broken == Some(Broken::Small) { SMALL } else { NARROW };
+                let divisor = if parameter.row().broken == Some(Breakage::Small) { SMALL } else { NARROW };
                 let broken = (range.low / divisor - 0.01)..=(range.high / divisor).ceil();
                 let is_broken = is_named(parameter) && broken.contains(&value(parameter));
                 assert!(is_in_range || is_held_down || is_broken, "seed {seed}: {parameter} {}", value(parameter));
             }
             let both: Vec<Parameter> = caches().into_iter().chain(paths()).filter(|one| is_named(*one)).collect();
             assert_eq!(both.len(), 2, "seed {seed}: {both:?}");
-            for parameter in both.iter().filter(|one| one.row().broken == Some(Broken::Narrow)) {
+            for parameter in both.iter().filter(|one| one.row().broken == Some(Breakage::Narrow)) {
                 assert!(value(*parameter) <= (102.0 / NARROW).ceil(), "seed {seed}: {parameter}");
             }
             broken.extend(both);

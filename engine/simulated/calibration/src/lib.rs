@@ -20,5 +20,5 @@ pub mod traffic;
 mod uncertainty;
 
 pub use conflicts::{Conflict, Wish};
-pub use error::{CalibrationError, MOST_MISTAKES, Mistake};
-pub use uncertainty::State;
+pub use error::{CalibrationError, MOST_MISTAKES, TableMistake};
+pub use uncertainty::Determinacy;

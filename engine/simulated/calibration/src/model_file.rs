@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::fit::Fit;
 use crate::parameters::Based;
-use crate::uncertainty::State;
+use crate::uncertainty::Determinacy;
 
 /// Lines of a table that a comment names. Source: our choice, the width of a file.
 const MOST_LINES: usize = 6;
@@ -22,7 +22,7 @@ pub fn write(fit: &Fit, base: &str, based: &[Based], name: &str, table: &str) ->
     let mut settings: Vec<(&str, f64, String)> = Vec::new();
     for (estimate, based) in fit.parameters.iter().zip(based) {
         let how = match estimate.state {
-            State::Determined => "fitted to",
+            Determinacy::Determined => "fitted to",
             _ if (estimate.used / estimate.base - 1.0).abs() > 1e-9 => "bounded by",
             _ => continue,
         };
@@ -68,7 +68,7 @@ mod tests {
     use kelpie_sim::SimSubsystem;
 
     use super::*;
-    use crate::fit::{Estimate, HeldBack};
+    use crate::fit::{FittedParameter, HeldBack};
     use crate::parameters::Parameter;
 
     #[test]
@@ -78,14 +78,24 @@ mod tests {
             Parameter::fitted().into_iter().map(|parameter| Based::over(parameter, &base)).collect();
         let estimate = |based: &Based| {
             let (state, used) = match based.parameter.path() {
-                "receive.xoff_kib" => (State::Determined, 123.456_78),
-                "caches.contexts.kib" => (State::Determined, 140.0),
-                "port.max_mpps" => (State::AtLeast, 150.0),
-                _ => (State::NotDetermined, based.base),
+                "receive.xoff_kib" => (Determinacy::Determined, 123.456_78),
+                "caches.contexts.kib" => (Determinacy::Determined, 140.0),
+                "port.max_mpps" => (Determinacy::AtLeast, 150.0),
+                _ => (Determinacy::NotDetermined, based.base),
             };
             let Based { parameter, base, .. } = *based;
             let lines = vec![3, 7];
-            Estimate { parameter, base, fitted: used, used, low: None, high: None, state, lines, tied_to: Vec::new() }
+            FittedParameter {
+                parameter,
+                base,
+                fitted: used,
+                used,
+                low: None,
+                high: None,
+                state,
+                lines,
+                tied_to: Vec::new(),
+            }
         };
         let fit = Fit {
             parameters: based.iter().map(estimate).collect(),

@@ -31,7 +31,7 @@ pub fn named(paths: &[String]) -> Result<Vec<Parameter>, CalibrationError> {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 pub(crate) fn described<S: Serializer>(parameter: &Parameter, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Described {
+    struct DescribedParameter {
         path: &'static str,
         phrase: &'static str,
         unit: &'static str,
@@ -44,7 +44,7 @@ pub(crate) fn described<S: Serializer>(parameter: &Parameter, serializer: S) -> 
         Fitted::Along(_) | Fitted::No(_) => "",
     };
     let (path, unit, is_count) = (row.path, row.unit, row.domain.is_whole());
-    Described { path, phrase, unit, along: parameter.along(), is_count }.serialize(serializer)
+    DescribedParameter { path, phrase, unit, along: parameter.along(), is_count }.serialize(serializer)
 }
 
 /// A parameter with what a base says of it.

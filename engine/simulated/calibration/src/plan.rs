@@ -8,7 +8,7 @@ use kelpie_sim::parameters::Parameter::{
 use kelpie_spaces::{Mtu, Opcode, QpType};
 use serde::Serialize;
 
-use crate::traffic::{Path, Traffic};
+use crate::traffic::{Traffic, TrafficPattern};
 
 /// A row of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,9 +38,9 @@ fn mtu(bytes: u64) -> Mtu {
     Mtu::try_from(bytes).expect("a constant that is a path MTU")
 }
 
-struct Plan(Vec<Planned>);
+struct MeasurementPlan(Vec<Planned>);
 
-impl Plan {
+impl MeasurementPlan {
     fn add(&mut self, determines: &[Parameter], traffic: Traffic) {
         self.0.push(Planned { traffic, determines: determines.to_vec() });
     }
@@ -52,13 +52,14 @@ impl Plan {
         self.add(&[LineRate], Traffic { mtu: mtu(512), ..Traffic::new(Write, 64 << 10, 16) });
         self.add(&[LineRate], Traffic { mtu: mtu(256), ..Traffic::new(Write, 64 << 10, 16) });
         for (size, qps) in [(64 << 10, 8), (256 << 10, 4)] {
-            self.add(&[Pcie], Traffic { path: Path::Loopback, ..Traffic::new(Write, size, qps) });
+            self.add(&[Pcie], Traffic { path: TrafficPattern::Loopback, ..Traffic::new(Write, size, qps) });
         }
         for qps in [16, 24] {
             self.add(&[MaxMpps], small(qps, 16));
         }
         for size in [8, 300] {
-            let traffic = Traffic { path: Path::Loopback, mtu: mtu(256), batch: 16, ..Traffic::new(Write, size, 32) };
+            let traffic =
+                Traffic { path: TrafficPattern::Loopback, mtu: mtu(256), batch: 16, ..Traffic::new(Write, size, 32) };
             self.add(&[PipelinePacket], traffic);
         }
         for bytes in [512, 1024] {
@@ -73,8 +74,9 @@ impl Plan {
     }
 
     fn latencies(&mut self) {
-        for path in [Path::One, Path::Loopback] {
-            let determines: &[Parameter] = if path == Path::One { &[LinkDelay, LinkLatency] } else { &[LinkLatency] };
+        for path in [TrafficPattern::One, TrafficPattern::Loopback] {
+            let determines: &[Parameter] =
+                if path == TrafficPattern::One { &[LinkDelay, LinkLatency] } else { &[LinkLatency] };
             for operation in [Opcode::Write, Opcode::Send, Opcode::Read] {
                 for size in [8, 2048] {
                     self.add(determines, Traffic { path, depth: 1, ..Traffic::new(operation, size, 1) });
@@ -132,7 +134,7 @@ impl Plan {
         use Opcode::{Read, Send, Write};
         self.add(&[], Traffic::new(Read, 64 << 10, 8));
         self.add(&[], Traffic::new(Write, 4096, 16));
-        self.add(&[], Traffic { path: Path::Both, ..Traffic::new(Write, 64 << 10, 8) });
+        self.add(&[], Traffic { path: TrafficPattern::Both, ..Traffic::new(Write, 64 << 10, 8) });
         self.add(&[], Traffic { transport: QpType::Uc, ..Traffic::new(Send, 1024, 2) });
         self.add(&[], Traffic { mtu: mtu(1024), ..Traffic::new(Read, 8192, 4) });
         self.add(&[], Traffic { batch: 8, ..Traffic::new(Write, 256, 3) });
@@ -147,7 +149,7 @@ fn whole(number: f64) -> u32 {
 
 /// The measurements worth taking to calibrate over a base.
 pub fn plan(base: &SimSubsystem) -> Vec<Planned> {
-    let mut plan = Plan(Vec::new());
+    let mut plan = MeasurementPlan(Vec::new());
     plan.rates();
     plan.latencies();
     plan.one_qp();

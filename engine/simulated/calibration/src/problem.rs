@@ -1,11 +1,11 @@
 //! How far a model is from what was measured: residuals, their weights, and a loss that no single row decides.
 
 use crate::parameters::Based;
-use crate::simulator::{Halt, Point, Seen, Simulator};
+use crate::simulator::{Halt, ParameterPoint, Simulator, TrafficResult};
 
 /// What was measured of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Target {
+pub struct MeasuredTarget {
     /// Goodput of all directions together. Units: bits/s.
     pub goodput_bps: f64,
     /// The larger share of time for which a NIC paused its peer, if it was measured.
@@ -24,22 +24,27 @@ const TURN: f64 = 2.385;
 const PRIOR: f64 = 0.02;
 
 /// Rows that were measured, and the simulation that is to agree with them.
-pub struct Problem<'a> {
+pub struct FitProblem<'a> {
     /// The simulation.
     pub simulator: Simulator<'a>,
     /// The parameters.
     pub parameters: &'a [Based],
     /// What was measured of each row; none is not fitted.
-    pub targets: Vec<Option<Target>>,
+    pub targets: Vec<Option<MeasuredTarget>>,
     /// Relative standard deviation of measured rates.
     noise: f64,
     /// Standard deviation of each row's rate (relative) and pause.
     pub sigma: Vec<[f64; 2]>,
 }
 
-impl<'a> Problem<'a> {
+impl<'a> FitProblem<'a> {
     /// Rows with noise of so much, relative.
-    pub fn new(simulator: Simulator<'a>, parameters: &'a [Based], targets: Vec<Option<Target>>, noise: f64) -> Self {
+    pub fn new(
+        simulator: Simulator<'a>,
+        parameters: &'a [Based],
+        targets: Vec<Option<MeasuredTarget>>,
+        noise: f64,
+    ) -> Self {
         let sigma = vec![[noise, PAUSE_NOISE]; targets.len()];
         Self { simulator, parameters, targets, noise, sigma }
     }
@@ -53,7 +58,7 @@ impl<'a> Problem<'a> {
     ///
     /// # Errors
     /// As [`Simulator::see`].
-    pub fn see_all(&mut self, point: &Point) -> Result<Vec<Seen>, Halt> {
+    pub fn see_all(&mut self, point: &ParameterPoint) -> Result<Vec<TrafficResult>, Halt> {
         let all = self.all();
         Ok(self.simulator.see(&[(point, &all)], 1)?.remove(0))
     }
@@ -62,7 +67,7 @@ impl<'a> Problem<'a> {
     ///
     /// # Errors
     /// As [`Simulator::see`].
-    pub fn learn_scatter(&mut self, point: &Point) -> Result<(), Halt> {
+    pub fn learn_scatter(&mut self, point: &ParameterPoint) -> Result<(), Halt> {
         let all = self.all();
         let first = self.see_all(point)?;
         let mut others = Vec::new();
@@ -85,28 +90,30 @@ impl<'a> Problem<'a> {
     }
 
     /// Residuals of a row in standard deviations, which are `least` at least: rate, then pause.
-    pub fn residuals(&self, row: usize, seen: &Seen, least: f64) -> [f64; 2] {
+    pub fn residuals(&self, row: usize, seen: &TrafficResult, least: f64) -> [f64; 2] {
         let Some(target) = self.targets[row] else { return [0.0; 2] };
         let [rate, pause] = self.sigma[row];
-        let measured =
-            Seen { goodput_bps: target.goodput_bps, pause_ratio: target.pause_ratio.unwrap_or(seen.pause_ratio) };
+        let measured = TrafficResult {
+            goodput_bps: target.goodput_bps,
+            pause_ratio: target.pause_ratio.unwrap_or(seen.pause_ratio),
+        };
         let [by_rate, by_pause] = difference(seen, &measured);
         [by_rate / rate.max(least), by_pause / pause.max(least)]
     }
 
     /// The loss of a row.
-    pub fn loss_of(&self, row: usize, seen: &Seen, least: f64) -> f64 {
+    pub fn loss_of(&self, row: usize, seen: &TrafficResult, least: f64) -> f64 {
         self.residuals(row, seen, least).iter().map(|residual| cauchy(*residual)).sum()
     }
 
     /// What leaving the base costs at a point.
-    pub fn prior(point: &Point) -> f64 {
+    pub fn prior(point: &ParameterPoint) -> f64 {
         point.iter().map(|log| PRIOR * log * log / 2.0).sum()
     }
 }
 
 /// How far what is seen is off: logarithm of the ratio of rates, difference of pauses.
-pub fn difference(seen: &Seen, from: &Seen) -> [f64; 2] {
+pub fn difference(seen: &TrafficResult, from: &TrafficResult) -> [f64; 2] {
     [(seen.goodput_bps / from.goodput_bps).ln(), seen.pause_ratio - from.pause_ratio]
 }
 

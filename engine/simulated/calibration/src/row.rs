@@ -1,6 +1,6 @@
 //! A measured row of a table. Reading tables is in `table`.
 
-use crate::problem::Target;
+use crate::problem::MeasuredTarget;
 use crate::traffic::Traffic;
 
 /// What a row is used for.
@@ -14,13 +14,13 @@ pub enum Use {
 
 /// A measured row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct MeasuredRow {
     /// Line of the table, from 1.
     pub line: u64,
     /// The traffic.
     pub traffic: Traffic,
     /// What was measured.
-    pub target: Target,
+    pub target: MeasuredTarget,
     /// What it is used for, if the table says so.
     pub used_for: Option<Use>,
 }

@@ -2,16 +2,16 @@
 //! because a rate that another part limits has none.
 
 use crate::parameters::FACTORS;
-use crate::problem::{Problem, difference};
-use crate::simulator::{Halt, Point, Seen};
+use crate::problem::{FitProblem, difference};
+use crate::simulator::{Halt, ParameterPoint, TrafficResult};
 
 /// Where a search is, with what every row says there.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct SearchPoint {
     /// The point.
-    pub point: Point,
+    pub point: ParameterPoint,
     /// What each row says.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<TrafficResult>,
     /// The rows that react to each parameter.
     pub reacting: Vec<Vec<usize>>,
 }
@@ -28,12 +28,12 @@ const BETWEEN: [f64; 4] = [0.7, 0.84, 1.19, 1.38];
 pub const MIDDLE: [f64; 6] = [0.65, 0.78, 0.89, 1.12, 1.28, 1.54];
 pub const NARROW: [f64; 4] = [0.87, 0.94, 1.07, 1.15];
 
-impl Place {
+impl SearchPoint {
     /// The base.
     ///
     /// # Errors
     /// When the simulation halts.
-    pub fn base(problem: &mut Problem<'_>) -> Result<Self, Halt> {
+    pub fn base(problem: &mut FitProblem<'_>) -> Result<Self, Halt> {
         let point = vec![0.0; problem.parameters.len()];
         let seen = problem.see_all(&point)?;
         let reacting = vec![Vec::new(); point.len()];
@@ -41,7 +41,7 @@ impl Place {
     }
 
     /// A point that differs in one parameter.
-    pub fn with(&self, parameter: usize, log: f64) -> Point {
+    pub fn with(&self, parameter: usize, log: f64) -> ParameterPoint {
         let mut point = self.point.clone();
         point[parameter] = log;
         point
@@ -51,7 +51,7 @@ impl Place {
     ///
     /// # Errors
     /// When the simulation halts; the place is then the best so far.
-    pub fn sweep_widely(&mut self, problem: &mut Problem<'_>, least: f64) -> Result<(), Halt> {
+    pub fn sweep_widely(&mut self, problem: &mut FitProblem<'_>, least: f64) -> Result<(), Halt> {
         let all = problem.all();
         for parameter in 0..self.point.len() {
             let wide = WIDE.map(|factor| self.with(parameter, self.point[parameter] + factor.ln()));
@@ -67,7 +67,7 @@ impl Place {
     ///
     /// # Errors
     /// When the simulation halts; the place is then the best so far.
-    pub fn sweep(&mut self, problem: &mut Problem<'_>, factors: &[f64], least: f64) -> Result<(), Halt> {
+    pub fn sweep(&mut self, problem: &mut FitProblem<'_>, factors: &[f64], least: f64) -> Result<(), Halt> {
         for parameter in 0..self.point.len() {
             self.try_factors(problem, parameter, factors, least)?;
         }
@@ -79,7 +79,7 @@ impl Place {
     ///
     /// # Errors
     /// When the simulation halts; the place is then the best so far.
-    pub fn sweep_counts(&mut self, problem: &mut Problem<'_>, least: f64) -> Result<(), Halt> {
+    pub fn sweep_counts(&mut self, problem: &mut FitProblem<'_>, least: f64) -> Result<(), Halt> {
         for parameter in 0..self.point.len() {
             let based = &problem.parameters[parameter];
             if based.is_count {
@@ -92,7 +92,7 @@ impl Place {
     }
 
     /// Notes the rows that differ between here and there.
-    pub fn add_reacting(&mut self, problem: &Problem<'_>, parameter: usize, others: &[Vec<Seen>]) {
+    pub fn add_reacting(&mut self, problem: &FitProblem<'_>, parameter: usize, others: &[Vec<TrafficResult>]) {
         for row in problem.all() {
             let reacts = others.iter().any(|seen| {
                 let [rate, pause] = difference(&seen[row], &self.seen[row]);
@@ -107,7 +107,7 @@ impl Place {
     /// Goes to the best of some factors of a parameter's value, and on in that direction as long as it gets better.
     fn try_factors(
         &mut self,
-        problem: &mut Problem<'_>,
+        problem: &mut FitProblem<'_>,
         parameter: usize,
         factors: &[f64],
         least: f64,
@@ -117,12 +117,12 @@ impl Place {
         let here = self.point[parameter];
         let mut logs: Vec<f64> = factors.iter().map(|factor| (here + factor.ln()).clamp(low, high)).collect();
         loop {
-            let points: Vec<Point> = logs.iter().map(|log| self.with(parameter, *log)).collect();
-            let asked: Vec<(&Point, &[usize])> = points.iter().map(|point| (point, &rows[..])).collect();
+            let points: Vec<ParameterPoint> = logs.iter().map(|log| self.with(parameter, *log)).collect();
+            let asked: Vec<(&ParameterPoint, &[usize])> = points.iter().map(|point| (point, &rows[..])).collect();
             let seen = problem.simulator.see(&asked, 1)?;
-            let loss_at = |point: &Point, answers: &mut dyn Iterator<Item = Seen>| -> f64 {
+            let loss_at = |point: &ParameterPoint, answers: &mut dyn Iterator<Item = TrafficResult>| -> f64 {
                 let rows = rows.iter().zip(answers);
-                rows.map(|(row, seen)| problem.loss_of(*row, &seen, least)).sum::<f64>() + Problem::prior(point)
+                rows.map(|(row, seen)| problem.loss_of(*row, &seen, least)).sum::<f64>() + FitProblem::prior(point)
             };
             let now = loss_at(&self.point, &mut rows.iter().map(|row| self.seen[*row]));
             let losses = points.iter().zip(&seen).map(|(point, seen)| loss_at(point, &mut seen.iter().copied()));

@@ -14,7 +14,7 @@ use crate::traffic::Traffic;
 
 /// What is measured of traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub struct TrafficResult {
     /// Goodput of all directions together. Units: bits/s.
     pub goodput_bps: f64,
     /// The larger share of time for which one of the NICs paused its peer.
@@ -24,7 +24,7 @@ pub struct Seen {
 /// Goodput below which nothing moves. Units: bits/s. Source: our choice, so that logarithms exist.
 const LEAST_GOODPUT: f64 = 1.0;
 
-impl Seen {
+impl TrafficResult {
     /// The means of a measurement; pauses that were not counted are none.
     pub fn of(measurement: &Measurement) -> Option<Self> {
         let mean = measurement.mean()?;
@@ -37,7 +37,7 @@ impl Seen {
 
 /// Traffic with what its simulation needs.
 #[derive(Debug, Clone)]
-struct Prepared {
+struct PreparedTraffic {
     workload: Workload,
     settings: Vec<(&'static str, f64)>,
 }
@@ -77,14 +77,14 @@ pub enum Halt {
 }
 
 /// A point in the space of parameters: the logarithm of each factor of the base's value.
-pub type Point = Vec<f64>;
+pub type ParameterPoint = Vec<f64>;
 
 /// Rows, a base, and what was simulated so far.
 pub struct Simulator<'a> {
     base: &'a SimSubsystem,
     parameters: &'a [Based],
-    rows: Vec<Prepared>,
-    known: HashMap<(usize, u64, Vec<u64>), Seen>,
+    rows: Vec<PreparedTraffic>,
+    known: HashMap<(usize, u64, Vec<u64>), TrafficResult>,
     experiments: u64,
     most: u64,
     stop: &'a AtomicBool,
@@ -93,7 +93,7 @@ pub struct Simulator<'a> {
 }
 
 /// One simulation to be done: row, seed, values of the parameters as bits.
-type Job = (usize, u64, Vec<u64>);
+type SimulationJob = (usize, u64, Vec<u64>);
 
 impl<'a> Simulator<'a> {
     /// A simulator of these rows over a base, which does at most `most` experiments and ends once `stop` is raised.
@@ -106,7 +106,7 @@ impl<'a> Simulator<'a> {
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(u64),
     ) -> Self {
-        let prepare = |traffic: &&Traffic| Prepared {
+        let prepare = |traffic: &&Traffic| PreparedTraffic {
             workload: traffic.workload().expect("tables and plans hold valid traffic"),
             settings: settings_of_fit(traffic),
         };
@@ -124,13 +124,13 @@ impl<'a> Simulator<'a> {
     ///
     /// # Errors
     /// When it was stopped, or experiments are used up.
-    pub fn see(&mut self, points: &[(&Point, &[usize])], seed: u64) -> Result<Vec<Vec<Seen>>, Halt> {
-        let jobs = |(point, rows): &(&Point, &[usize])| -> Vec<Job> {
+    pub fn see(&mut self, points: &[(&ParameterPoint, &[usize])], seed: u64) -> Result<Vec<Vec<TrafficResult>>, Halt> {
+        let jobs = |(point, rows): &(&ParameterPoint, &[usize])| -> Vec<SimulationJob> {
             let values = self.values(point);
             rows.iter().map(|row| (*row, seed, values.clone())).collect()
         };
-        let wanted: Vec<Vec<Job>> = points.iter().map(jobs).collect();
-        let mut missing: Vec<Job> =
+        let wanted: Vec<Vec<SimulationJob>> = points.iter().map(jobs).collect();
+        let mut missing: Vec<SimulationJob> =
             wanted.iter().flatten().filter(|job| !self.known.contains_key(*job)).cloned().collect();
         missing.sort_unstable();
         missing.dedup();
@@ -139,12 +139,12 @@ impl<'a> Simulator<'a> {
     }
 
     /// The values at a point, as bits: two points of equal values are the same experiment.
-    fn values(&self, point: &Point) -> Vec<u64> {
+    fn values(&self, point: &ParameterPoint) -> Vec<u64> {
         let each = self.parameters.iter().zip(point);
         each.map(|(parameter, log)| parameter.value(*log).to_bits()).collect()
     }
 
-    fn simulate(&mut self, jobs: &[Job]) -> Result<(), Halt> {
+    fn simulate(&mut self, jobs: &[SimulationJob]) -> Result<(), Halt> {
         if self.experiments + jobs.len() as u64 > self.most {
             return Err(Halt::Exhausted);
         }
@@ -169,7 +169,12 @@ impl<'a> Simulator<'a> {
     }
 }
 
-fn run(base: &SimSubsystem, parameters: &[Based], row: &Prepared, (_, seed, values): &Job) -> Seen {
+fn run(
+    base: &SimSubsystem,
+    parameters: &[Based],
+    row: &PreparedTraffic,
+    (_, seed, values): &SimulationJob,
+) -> TrafficResult {
     let mut numbers = row.settings.clone();
     numbers.push((Parameter::Seed.path(), *seed as f64));
     for (parameter, bits) in parameters.iter().zip(values) {
@@ -184,7 +189,7 @@ fn run(base: &SimSubsystem, parameters: &[Based], row: &Prepared, (_, seed, valu
 ///
 /// # Errors
 /// When its hosts cannot run it.
-pub fn measure(model: &mut SimSubsystem, workload: &Workload) -> Result<Seen, MeasureError> {
+pub fn measure(model: &mut SimSubsystem, workload: &Workload) -> Result<TrafficResult, MeasureError> {
     let measurement = model.measure(workload)?;
-    Ok(Seen::of(&measurement).expect("a model takes at least one sample"))
+    Ok(TrafficResult::of(&measurement).expect("a model takes at least one sample"))
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Read;
 
-use crate::columns::{self, COLUMNS, Column, quoted};
-use crate::error::{CalibrationError, MOST_MISTAKES, Mistake};
+use crate::columns::{self, COLUMNS, TableColumn, quoted};
+use crate::error::{CalibrationError, MOST_MISTAKES, TableMistake};
 use crate::plan::Planned;
-use crate::problem::Target;
-use crate::row::{Row, Use};
-use crate::traffic::{PAGE, Path, Traffic};
+use crate::problem::MeasuredTarget;
+use crate::row::{MeasuredRow, Use};
+use crate::traffic::{PAGE, Traffic, TrafficPattern};
 
 /// Longest table. Units: bytes. Source: our choice, four hundred bytes for each of as many rows as there may be.
 pub const MAX_BYTES: u64 = 4 << 20;
@@ -25,9 +25,9 @@ pub const CONTRADICTS: f64 = 1.25;
 
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct MeasuredTable {
     /// Rows that were measured.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MeasuredRow>,
     /// Lines of rows whose rate is empty.
     pub unmeasured: Vec<u64>,
 }
@@ -36,9 +36,9 @@ pub struct Table {
 ///
 /// # Errors
 /// When it cannot be read, is too long, or holds what no NIC can be; all mistakes up to some, each with its line.
-pub fn read(file: &str, reader: impl Read) -> Result<Table, CalibrationError> {
+pub fn read(file: &str, reader: impl Read) -> Result<MeasuredTable, CalibrationError> {
     let refuse = |line, what| {
-        let mistakes = vec![Mistake { line, column: None, what }];
+        let mistakes = vec![TableMistake { line, column: None, what }];
         CalibrationError::Table { file: file.to_owned(), mistakes }
     };
     let mut bytes = Vec::new();
@@ -54,20 +54,20 @@ pub fn read(file: &str, reader: impl Read) -> Result<Table, CalibrationError> {
     parse(text).map_err(|mistakes| CalibrationError::Table { file: file.to_owned(), mistakes })
 }
 
-fn parse(text: &str) -> Result<Table, Vec<Mistake>> {
+fn parse(text: &str) -> Result<MeasuredTable, Vec<TableMistake>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_row = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     let mut lines = text.lines().enumerate().map(|(at, line)| (at as u64 + 1, line)).filter(|(_, line)| is_row(line));
     let Some((line, heading)) = lines.next() else {
         let what = "the table is empty; `kelpie calibrate plan --csv` writes one to fill in".to_owned();
-        return Err(vec![Mistake { line: 1, column: None, what }]);
+        return Err(vec![TableMistake { line: 1, column: None, what }]);
     };
     let heading = heading_of(line, heading)?;
-    let (mut table, mut mistakes) = (Table { rows: Vec::new(), unmeasured: Vec::new() }, Vec::new());
+    let (mut table, mut mistakes) = (MeasuredTable { rows: Vec::new(), unmeasured: Vec::new() }, Vec::new());
     for (count, (line, text)) in lines.enumerate() {
         if count == MAX_ROWS {
             let what = format!("this is row {}; a table may have {MAX_ROWS}", MAX_ROWS + 1);
-            mistakes.push(Mistake { line, column: None, what });
+            mistakes.push(TableMistake { line, column: None, what });
             break;
         }
         match row(line, &heading, text) {
@@ -85,14 +85,14 @@ fn parse(text: &str) -> Result<Table, Vec<Mistake>> {
         let what = format!(
             "{fitted} measured rows to fit are too few: take at least {LEAST_ROWS}; `kelpie calibrate plan` says which"
         );
-        mistakes.push(Mistake { line, column: None, what });
+        mistakes.push(TableMistake { line, column: None, what });
     }
     if mistakes.is_empty() { Ok(table) } else { Err(mistakes) }
 }
 
 /// The cells of a line.
-fn cells(line: u64, text: &str) -> Result<Vec<String>, Mistake> {
-    let refuse = |column, what: String| Mistake { line, column, what };
+fn cells(line: u64, text: &str) -> Result<Vec<String>, TableMistake> {
+    let refuse = |column, what: String| TableMistake { line, column, what };
     let mut reader = csv::ReaderBuilder::new();
     let mut reader =
         reader.has_headers(false).trim(csv::Trim::All).buffer_capacity(1 << 10).from_reader(text.as_bytes());
@@ -105,52 +105,54 @@ fn cells(line: u64, text: &str) -> Result<Vec<String>, Mistake> {
     Ok(record.iter().map(str::to_owned).collect())
 }
 
-fn heading_of(line: u64, text: &str) -> Result<Vec<Column>, Vec<Mistake>> {
+fn heading_of(line: u64, text: &str) -> Result<Vec<TableColumn>, Vec<TableMistake>> {
     let names = cells(line, text).map_err(|mistake| vec![mistake])?;
     let (mut columns, mut mistakes) = (Vec::new(), Vec::new());
     for (at, name) in names.iter().enumerate() {
-        let mut refuse = |what| mistakes.push(Mistake { line, column: Some(at + 1), what });
-        match Column::named(name) {
+        let mut refuse = |what| mistakes.push(TableMistake { line, column: Some(at + 1), what });
+        match TableColumn::named(name) {
             Ok(column) if columns.contains(&column) => refuse(format!("the column {name} stands here twice")),
             Ok(column) => columns.push(column),
             Err(what) => refuse(what),
         }
     }
     let has = |column| columns.contains(&column);
-    for column in [Column::Operation, Column::Size, Column::Qps].into_iter().filter(|column| !has(*column)) {
-        mistakes.push(Mistake { line, column: None, what: format!("the column {} is missing", column.name()) });
+    for column in
+        [TableColumn::Operation, TableColumn::Size, TableColumn::Qps].into_iter().filter(|column| !has(*column))
+    {
+        mistakes.push(TableMistake { line, column: None, what: format!("the column {} is missing", column.name()) });
     }
-    if !has(Column::Gbps) && !has(Column::Mpps) {
+    if !has(TableColumn::Gbps) && !has(TableColumn::Mpps) {
         let what = "there is no column of rates: rate_gbps (goodput) or rate_mpps (messages)".to_owned();
-        mistakes.push(Mistake { line, column: None, what });
+        mistakes.push(TableMistake { line, column: None, what });
     }
     mistakes.truncate(MOST_MISTAKES);
     if mistakes.is_empty() { Ok(columns) } else { Err(mistakes) }
 }
 
 /// The cells of a row, with the mistakes that they hold.
-struct Cells<'a> {
+struct RowCells<'a> {
     line: u64,
-    heading: &'a [Column],
+    heading: &'a [TableColumn],
     texts: Vec<String>,
-    mistakes: Vec<Mistake>,
+    mistakes: Vec<TableMistake>,
 }
 
-impl Cells<'_> {
-    fn refuse(&mut self, column: Column, what: &str) {
+impl RowCells<'_> {
+    fn refuse(&mut self, column: TableColumn, what: &str) {
         let at = self.heading.iter().position(|other| *other == column).map(|at| at + 1);
-        self.mistakes.push(Mistake { line: self.line, column: at, what: format!("{}: {what}", column.name()) });
+        self.mistakes.push(TableMistake { line: self.line, column: at, what: format!("{}: {what}", column.name()) });
     }
 
     /// The value of a cell, if it is not empty; a mistake is noted.
-    fn get<T>(&mut self, column: Column, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    fn get<T>(&mut self, column: TableColumn, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let at = self.heading.iter().position(|other| *other == column)?;
         let cell = self.texts.get(at).filter(|cell| !cell.is_empty())?;
         read(cell).map_err(|what| self.refuse(column, &what)).ok()
     }
 
     /// The same of a cell that must not be empty.
-    fn need<T>(&mut self, column: Column, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    fn need<T>(&mut self, column: TableColumn, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let before = self.mistakes.len();
         let value = self.get(column, read);
         if value.is_none() && self.mistakes.len() == before {
@@ -160,16 +162,17 @@ impl Cells<'_> {
     }
 
     fn traffic(&mut self) -> Option<Traffic> {
-        let operation = self.need(Column::Operation, columns::operation);
-        let size = self.need(Column::Size, |cell| columns::whole(cell, 1 << 31));
-        let qps = self.need(Column::Qps, columns::qps);
+        let operation = self.need(TableColumn::Operation, columns::operation);
+        let size = self.need(TableColumn::Size, |cell| columns::whole(cell, 1 << 31));
+        let qps = self.need(TableColumn::Qps, columns::qps);
         let count = |cell: &str| columns::whole(cell, 1 << 20).map(|number| number as u32);
-        let transport = self.get(Column::Transport, columns::transport);
-        let mtu = self.get(Column::Mtu, columns::mtu);
-        let [depth, batch, mrs] = [Column::Depth, Column::Batch, Column::Mrs].map(|column| self.get(column, count));
-        let mr_bytes = self.get(Column::MrSize, |cell| columns::whole(cell, 1 << 40));
-        let path = self.get(Column::Directions, columns::directions);
-        let cores = self.get(Column::Cores, columns::cores);
+        let transport = self.get(TableColumn::Transport, columns::transport);
+        let mtu = self.get(TableColumn::Mtu, columns::mtu);
+        let [depth, batch, mrs] =
+            [TableColumn::Depth, TableColumn::Batch, TableColumn::Mrs].map(|column| self.get(column, count));
+        let mr_bytes = self.get(TableColumn::MrSize, |cell| columns::whole(cell, 1 << 40));
+        let path = self.get(TableColumn::Directions, columns::directions);
+        let cores = self.get(TableColumn::Cores, columns::cores);
         let plain = Traffic::new(operation?, size?, qps?);
         Some(Traffic {
             transport: transport.unwrap_or(plain.transport),
@@ -185,45 +188,45 @@ impl Cells<'_> {
     }
 
     /// The rates; of traffic that cannot be read, too, so that all mistakes of a row are said.
-    fn target(&mut self, traffic: Option<&Traffic>) -> Option<Target> {
-        let ports = if traffic.is_none_or(|traffic| traffic.path == Path::Both) { 2.0 } else { 1.0 };
+    fn target(&mut self, traffic: Option<&Traffic>) -> Option<MeasuredTarget> {
+        let ports = if traffic.is_none_or(|traffic| traffic.path == TrafficPattern::Both) { 2.0 } else { 1.0 };
         let before = self.mistakes.len();
-        let gbps = self.get(Column::Gbps, |cell| columns::gbps(cell, ports));
-        let mpps =
-            traffic.and_then(|traffic| self.get(Column::Mpps, |cell| columns::mpps(cell, traffic.size_bytes, ports)));
+        let gbps = self.get(TableColumn::Gbps, |cell| columns::gbps(cell, ports));
+        let mpps = traffic
+            .and_then(|traffic| self.get(TableColumn::Mpps, |cell| columns::mpps(cell, traffic.size_bytes, ports)));
         if gbps.is_some() && mpps.is_some() {
-            self.refuse(Column::Mpps, "rate_gbps is filled in too; write one of both");
+            self.refuse(TableColumn::Mpps, "rate_gbps is filled in too; write one of both");
         }
-        let pause_ratio = self.get(Column::Pause, columns::percent);
+        let pause_ratio = self.get(TableColumn::Pause, columns::percent);
         let goodput_bps = gbps.or(mpps).filter(|_| self.mistakes.len() == before)?;
-        Some(Target { goodput_bps, pause_ratio })
+        Some(MeasuredTarget { goodput_bps, pause_ratio })
     }
 }
 
 /// A row; none if it was not measured.
-fn row(line: u64, heading: &[Column], text: &str) -> Result<Option<Row>, Vec<Mistake>> {
+fn row(line: u64, heading: &[TableColumn], text: &str) -> Result<Option<MeasuredRow>, Vec<TableMistake>> {
     let texts = cells(line, text).map_err(|mistake| vec![mistake])?;
     if texts.len() != heading.len() {
         let what = format!("{} cells under a heading of {}", texts.len(), heading.len());
-        return Err(vec![Mistake { line, column: None, what }]);
+        return Err(vec![TableMistake { line, column: None, what }]);
     }
-    let mut cells = Cells { line, heading, texts, mistakes: Vec::new() };
+    let mut cells = RowCells { line, heading, texts, mistakes: Vec::new() };
     let traffic = cells.traffic();
-    let used_for = cells.get(Column::Use, columns::used_for);
+    let used_for = cells.get(TableColumn::Use, columns::used_for);
     let target = cells.target(traffic.as_ref());
     if let Some(Err(violation)) = traffic.as_ref().map(Traffic::workload) {
-        cells.mistakes.push(Mistake { line, column: None, what: violation.rule.to_string() });
+        cells.mistakes.push(TableMistake { line, column: None, what: violation.rule.to_string() });
     }
     match (traffic, target) {
         _ if !cells.mistakes.is_empty() => Err(cells.mistakes),
-        (Some(traffic), Some(target)) => Ok(Some(Row { line, traffic, target, used_for })),
+        (Some(traffic), Some(target)) => Ok(Some(MeasuredRow { line, traffic, target, used_for })),
         _ => Ok(None),
     }
 }
 
 /// Rows of equal traffic and unequal rates.
-fn contradictions(rows: &[Row]) -> Vec<Mistake> {
-    let mut first: BTreeMap<&Traffic, &Row> = BTreeMap::new();
+fn contradictions(rows: &[MeasuredRow]) -> Vec<TableMistake> {
+    let mut first: BTreeMap<&Traffic, &MeasuredRow> = BTreeMap::new();
     let mut mistakes = Vec::new();
     for row in rows {
         let other = *first.entry(&row.traffic).or_insert(row);
@@ -235,14 +238,14 @@ fn contradictions(rows: &[Row]) -> Vec<Mistake> {
                  a factor of {CONTRADICTS}",
                 other.line
             );
-            mistakes.push(Mistake { line: row.line, column: None, what });
+            mistakes.push(TableMistake { line: row.line, column: None, what });
         }
     }
     mistakes
 }
 
 /// The table of a plan; rates are empty if they were not measured.
-pub fn write(planned: &[Planned], measured: &[Option<Target>]) -> String {
+pub fn write(planned: &[Planned], measured: &[Option<MeasuredTarget>]) -> String {
     let mut text = COLUMNS.map(|(_, name)| name).join(",") + "\n";
     for (at, Planned { traffic, determines }) in planned.iter().enumerate() {
         let target = measured.get(at).copied().flatten();
@@ -286,7 +289,7 @@ mod tests {
         let table = read("t.csv", text.replace("\r\r", "\r").as_bytes()).expect("a table");
         assert_eq!(table.rows.len(), 8);
         assert_eq!((table.rows[0].line, table.rows[7].line, table.unmeasured), (5, 12, vec![13]));
-        let Row { traffic, target, .. } = &table.rows[3];
+        let MeasuredRow { traffic, target, .. } = &table.rows[3];
         assert_eq!((traffic.operation, traffic.transport, traffic.size_bytes), (Opcode::Write, QpType::Rc, 8));
         assert_eq!((traffic.depth, traffic.batch, traffic.mr_bytes), (128, 1, 4096));
         assert_eq!((target.goodput_bps, target.pause_ratio), (100e9, Some(0.0)));
@@ -347,7 +350,7 @@ mod tests {
     #[test]
     fn a_plan_is_read_back_as_it_was_written() {
         let planned = plan(&SimSubsystem::load("F").expect("embedded"));
-        let target = Target { goodput_bps: 1e9, pause_ratio: Some(0.25) };
+        let target = MeasuredTarget { goodput_bps: 1e9, pause_ratio: Some(0.25) };
         let empty = read("t.csv", write(&planned, &[]).as_bytes()).expect_err("nothing was measured").to_string();
         assert!(empty.contains("0 measured rows"), "{empty}");
         let text = write(&planned, &vec![Some(target); planned.len()]);

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Which hosts send to which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Path {
+pub enum TrafficPattern {
     /// Host a requests of host b.
     One,
     /// Each of both requests of the other.
@@ -18,16 +18,16 @@ pub enum Path {
     Loopback,
 }
 
-impl Path {
+impl TrafficPattern {
     /// Every path.
-    pub const ALL: [Path; 3] = [Path::One, Path::Both, Path::Loopback];
+    pub const ALL: [TrafficPattern; 3] = [TrafficPattern::One, TrafficPattern::Both, TrafficPattern::Loopback];
 
     /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Path::One => "one",
-            Path::Both => "both",
-            Path::Loopback => "loopback",
+            TrafficPattern::One => "one",
+            TrafficPattern::Both => "both",
+            TrafficPattern::Loopback => "loopback",
         }
     }
 }
@@ -56,7 +56,7 @@ pub struct Traffic {
     pub mr_bytes: u64,
     /// Who sends to whom.
     #[serde(rename = "directions")]
-    pub path: Path,
+    pub path: TrafficPattern,
     /// Cores of each host that post, if not as many as the base says. perftest posts from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
@@ -79,7 +79,7 @@ impl Traffic {
             batch: 1,
             mrs_per_qp: 1,
             mr_bytes: size_bytes.max(PAGE),
-            path: Path::One,
+            path: TrafficPattern::One,
             cores: None,
         }
     }
@@ -90,7 +90,7 @@ impl Traffic {
     /// The first rule of verbs that it breaks.
     pub fn workload(&self) -> Result<Workload, Violation> {
         let memory = Memory { device: Device::Dram(0), mrs: self.mrs_per_qp, mr_size: Bytes(self.mr_bytes) };
-        let to = if self.path == Path::Loopback { Host::A } else { Host::B };
+        let to = if self.path == TrafficPattern::Loopback { Host::A } else { Host::B };
         let flow = Flow {
             qp_type: self.transport,
             qps: self.qps,
@@ -101,7 +101,7 @@ impl Traffic {
             memory: MemoryPair { from: memory, to: memory },
             ..Flow::plain(Host::A, to)
         };
-        let flows = if self.path == Path::Both { vec![flow.clone(), flow.mirrored()] } else { vec![flow] };
+        let flows = if self.path == TrafficPattern::Both { vec![flow.clone(), flow.mirrored()] } else { vec![flow] };
         let workload = Workload::new(flows);
         check(&workload)?;
         Ok(workload)

@@ -4,14 +4,14 @@ use nalgebra::DMatrix;
 use serde::Serialize;
 
 use crate::descent::{RIDGE, STEP, Slopes};
-use crate::problem::Problem;
-use crate::search::Place;
-use crate::simulator::{Halt, Point};
+use crate::problem::FitProblem;
+use crate::search::SearchPoint;
+use crate::simulator::{Halt, ParameterPoint};
 
 /// What rows say of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum Determinacy {
     /// Its interval lies within a tenth of its value.
     Determined,
     /// It is bounded on both sides, and not as closely.
@@ -41,9 +41,9 @@ const GROWTH: f64 = 3.32;
 
 /// What is known of a parameter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Interval {
+pub struct ParameterInterval {
     /// The state.
-    pub state: State,
+    pub state: Determinacy,
     /// Lowest and highest logarithm of a factor of the base's value, if there are such.
     pub bounds: [Option<f64>; 2],
     /// Rows that bound it, those that do it most first.
@@ -62,7 +62,7 @@ const MOST_ROWS: usize = 8;
 ///
 /// # Errors
 /// When the simulation halts.
-pub fn intervals(place: &Place, problem: &mut Problem<'_>) -> Result<Vec<Interval>, Halt> {
+pub fn intervals(place: &SearchPoint, problem: &mut FitProblem<'_>) -> Result<Vec<ParameterInterval>, Halt> {
     let slopes = Slopes::at(place, problem)?;
     let (mut curvature, _) = slopes.normal();
     (0..curvature.nrows()).for_each(|at| curvature[(at, at)] += RIDGE);
@@ -90,13 +90,13 @@ pub fn intervals(place: &Place, problem: &mut Problem<'_>) -> Result<Vec<Interva
             rows.retain(|row| pull(row) > most / 25.0 && pull(row) > 0.0);
             rows.truncate(MOST_ROWS);
             let log = problem.parameters[parameter].snapped(place.point[parameter]);
-            Ok(Interval { state: state(&bounds, log), bounds, rows, tied })
+            Ok(ParameterInterval { state: state(&bounds, log), bounds, rows, tied })
         })
         .collect()
 }
 
 /// By how much the residuals scatter more than they should, squared.
-fn scale(problem: &Problem<'_>, place: &Place) -> f64 {
+fn scale(problem: &FitProblem<'_>, place: &SearchPoint) -> f64 {
     let fitted = problem.all().into_iter().filter(|row| problem.targets[*row].is_some());
     let mut squares: Vec<f64> = fitted.map(|row| problem.residuals(row, &place.seen[row], 0.0)[0].powi(2)).collect();
     squares.sort_by(f64::total_cmp);
@@ -106,8 +106,8 @@ fn scale(problem: &Problem<'_>, place: &Place) -> f64 {
 
 /// Where the loss has grown by what chance allows, each way.
 fn bounds(
-    place: &Place,
-    problem: &mut Problem<'_>,
+    place: &SearchPoint,
+    problem: &mut FitProblem<'_>,
     parameter: usize,
     inflation: f64,
     scale: f64,
@@ -126,8 +126,8 @@ fn bounds(
         } else {
             MOVES.to_vec()
         };
-        let points: Vec<Point> = moves.iter().map(|by| place.with(parameter, log + sign * by)).collect();
-        let asked: Vec<(&Point, &[usize])> = points.iter().map(|point| (point, &rows[..])).collect();
+        let points: Vec<ParameterPoint> = moves.iter().map(|by| place.with(parameter, log + sign * by)).collect();
+        let asked: Vec<(&ParameterPoint, &[usize])> = points.iter().map(|point| (point, &rows[..])).collect();
         let seen = problem.simulator.see(&asked, 1)?;
         let (mut before, mut from) = (0.0, 0.0);
         for (by, seen) in moves.iter().zip(&seen) {
@@ -150,12 +150,12 @@ fn bounds(
     Ok(bounds)
 }
 
-fn state(bounds: &[Option<f64>; 2], log: f64) -> State {
+fn state(bounds: &[Option<f64>; 2], log: f64) -> Determinacy {
     match bounds {
-        [Some(low), Some(high)] if (log - low).max(high - log) <= DETERMINED.ln_1p() => State::Determined,
-        [Some(_), Some(_)] => State::Within,
-        [Some(_), None] => State::AtLeast,
-        [None, Some(_)] => State::AtMost,
-        [None, None] => State::NotDetermined,
+        [Some(low), Some(high)] if (log - low).max(high - log) <= DETERMINED.ln_1p() => Determinacy::Determined,
+        [Some(_), Some(_)] => Determinacy::Within,
+        [Some(_), None] => Determinacy::AtLeast,
+        [None, Some(_)] => Determinacy::AtMost,
+        [None, None] => Determinacy::NotDetermined,
     }
 }

@@ -30,7 +30,7 @@ pub struct Events<E> {
     /// A bit for each bucket that holds something.
     filled: [u64; (BUCKETS / 64) as usize],
     /// Events in buckets, and what is free.
-    places: Vec<Place<E>>,
+    places: Vec<QueueSlot<E>>,
     /// The first free place.
     free: u32,
     /// What lies beyond all buckets.
@@ -41,7 +41,7 @@ pub struct Events<E> {
 
 /// A place for an event in a bucket.
 #[derive(Debug)]
-struct Place<E> {
+struct QueueSlot<E> {
     time: Picos,
     event: E,
     /// The one before it in its bucket, or the next free place.
@@ -97,7 +97,7 @@ impl<E: Copy> Events<E> {
             return;
         }
         let bucket = (bucket % BUCKETS) as usize;
-        let place = Place { time, event, next: self.buckets[bucket] };
+        let place = QueueSlot { time, event, next: self.buckets[bucket] };
         self.buckets[bucket] = self.free;
         if let Some(free) = self.places.get_mut(self.free as usize) {
             self.free = free.next;

@@ -4,13 +4,13 @@
 //! Source: C4 (HPCA 2025), section IV, figures 9, 10 and 12: 16 hosts of 8 NICs with two ports of 200 Gbit/s, 8 leaves,
 //! 8 spines, rings; a NIC gets at most 362 Gbit/s from its host.
 
-use kelpie_collectives::{Collective, Connection, Job};
-use kelpie_topology::{Attach, Cluster, Part, Side, Working};
+use kelpie_collectives::{Collective, Job, JobConnection};
+use kelpie_topology::{Attach, Cluster, FabricPart, PortSide, Working};
 use serde::Serialize;
 
-use crate::dynamics::Failure;
+use crate::dynamics::FailureScenario;
 use crate::problem::Solver;
-use crate::timeline::{Ports, busbw_gbps, planned, rates_gbps, unsteered, ways};
+use crate::timeline::{QpSourcePorts, busbw_gbps, planned, rates_gbps, unsteered, ways};
 
 /// Iteration at which the link fails, of so many. Source: our choice.
 const FAILS_AT: u32 = 20;
@@ -83,11 +83,11 @@ impl Setting {
     }
 
     /// Source ports of QPs that nobody steers.
-    fn unsteered(self, connections: &[Connection], seed: u64) -> Ports {
+    fn unsteered(self, connections: &[JobConnection], seed: u64) -> QpSourcePorts {
         let mut ports = unsteered(connections, seed);
         if self.transmit == Transmit::Alternate {
             let nth = connections.iter().flat_map(|one| 0..one.qps);
-            ports.iter_mut().zip(nth).for_each(|(port, nth)| port.1 = Some(Side::BOTH[nth as usize % 2]));
+            ports.iter_mut().zip(nth).for_each(|(port, nth)| port.1 = Some(PortSide::BOTH[nth as usize % 2]));
         }
         ports
     }
@@ -95,7 +95,7 @@ impl Setting {
 
 /// What was published of an experiment. Units: Gbit/s; gains in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Published {
+pub struct PublishedResult {
     /// With ECMP, as text.
     pub ecmp: &'static str,
     /// With C4P, as text.
@@ -106,11 +106,11 @@ pub struct Published {
 
 /// One experiment, over several seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct ExperimentRow {
     /// What was run.
     pub experiment: &'static str,
     /// What was published.
-    pub published: Published,
+    pub published: PublishedResult,
     /// Busbw of jobs with ECMP: least, mean, most. Units: Gbit/s.
     pub ecmp_gbps: [f64; 3],
     /// The same with plans.
@@ -121,7 +121,7 @@ pub struct Row {
 
 /// The course of the experiment with a failure, of one seed. Units: Gbit/s, mean of the jobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Course {
+pub struct FailureCourse {
     /// ECMP.
     pub ecmp_gbps: Vec<f64>,
     /// Planned once.
@@ -133,8 +133,8 @@ pub struct Course {
 }
 
 /// What came of a failure with one seed: least, mean and most of jobs. Units: Gbit/s.
-struct Outcome {
-    course: Course,
+struct FailureOutcome {
+    course: FailureCourse,
     ecmp: [f64; 3],
     fixed: [f64; 3],
     balanced: [f64; 3],
@@ -143,50 +143,51 @@ struct Outcome {
 
 /// All experiments with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct SettingComparison {
     /// The setting.
     pub setting: Setting,
     /// Seeds that each figure is over.
     pub seeds: u64,
     /// The experiments.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ExperimentRow>,
     /// The failure, of the first seed.
-    pub course: Course,
+    pub course: FailureCourse,
 }
 
 /// Runs all experiments.
-pub fn compare(setting: Setting, first_seed: u64, seeds: u64) -> Comparison {
+pub fn compare(setting: Setting, first_seed: u64, seeds: u64) -> SettingComparison {
     let one = |hosts: u32| move |_: &Cluster| vec![ring(spread(hosts), setting)];
-    let about_360 = Published { ecmp: "under 240", planned: "about 360", gain_percent: None };
-    let mut rows: Vec<Row> =
+    let about_360 = PublishedResult { ecmp: "under 240", planned: "about 360", gain_percent: None };
+    let mut rows: Vec<ExperimentRow> =
         [("one all-reduce, 32 GPUs", 4), ("one all-reduce, 64 GPUs", 8), ("one all-reduce, 128 GPUs", 16)]
             .into_iter()
             .map(|(name, hosts)| row(name, about_360, setting, (8, first_seed, seeds), &one(hosts)))
             .collect();
     let eight = |_: &Cluster| (0..8).map(|pair| ring(vec![pair, pair + 8], setting)).collect();
-    let full = Published { ecmp: "171.9 to 263.3", planned: "353.9 to 360.6", gain_percent: Some(70.3) };
+    let full = PublishedResult { ecmp: "171.9 to 263.3", planned: "353.9 to 360.6", gain_percent: Some(70.3) };
     rows.push(row("eight jobs, 1:1", full, setting, (8, first_seed, seeds), &eight));
-    let half = Published { ecmp: "-", planned: "about 325", gain_percent: Some(65.55) };
+    let half = PublishedResult { ecmp: "-", planned: "about 325", gain_percent: Some(65.55) };
     rows.push(row("eight jobs, 2:1", half, setting, (4, first_seed, seeds), &eight));
     let jobs: Vec<Job> = (0..8).map(|pair| ring(vec![pair, pair + 8], setting)).collect();
-    let courses: Vec<Outcome> = (first_seed..first_seed + seeds).map(|seed| failure(setting, seed, &jobs)).collect();
-    let merge = |of: fn(&Outcome) -> [f64; 3]| {
+    let courses: Vec<FailureOutcome> =
+        (first_seed..first_seed + seeds).map(|seed| failure(setting, seed, &jobs)).collect();
+    let merge = |of: fn(&FailureOutcome) -> [f64; 3]| {
         let all: Vec<[f64; 3]> = courses.iter().map(of).collect();
         let mean = all.iter().map(|one| one[1]).sum::<f64>() / all.len() as f64;
         [all.iter().map(|one| one[0]).fold(f64::MAX, f64::min), mean, all.iter().map(|one| one[2]).fold(0.0, f64::max)]
     };
     let (ecmp, fixed, balanced) = (merge(|one| one.ecmp), merge(|one| one.fixed), merge(|one| one.balanced));
     let gain = |over: [f64; 3], with: [f64; 3]| (with[1] / over[1] - 1.0) * 100.0;
-    let lost = Published { ecmp: "185.8 (160 to 220)", planned: "301.5 (290 to 335)", gain_percent: Some(62.3) };
-    rows.push(Row {
+    let lost = PublishedResult { ecmp: "185.8 (160 to 220)", planned: "301.5 (290 to 335)", gain_percent: Some(62.3) };
+    rows.push(ExperimentRow {
         experiment: "one of eight uplinks lost, dynamic balance",
         published: lost,
         ecmp_gbps: ecmp,
         planned_gbps: balanced,
         gain_percent: gain(ecmp, balanced),
     });
-    let only_static = Published { ecmp: "185.8 (160 to 220)", planned: "-", gain_percent: None };
-    rows.push(Row {
+    let only_static = PublishedResult { ecmp: "185.8 (160 to 220)", planned: "-", gain_percent: None };
+    rows.push(ExperimentRow {
         experiment: "the same, planned once",
         published: only_static,
         ecmp_gbps: ecmp,
@@ -194,15 +195,15 @@ pub fn compare(setting: Setting, first_seed: u64, seeds: u64) -> Comparison {
         gain_percent: gain(ecmp, fixed),
     });
     let anew = merge(|one| one.anew);
-    rows.push(Row {
+    rows.push(ExperimentRow {
         experiment: "the same, planned anew by a planner that is told",
-        published: Published { ecmp: "-", planned: "315 at best", gain_percent: None },
+        published: PublishedResult { ecmp: "-", planned: "315 at best", gain_percent: None },
         ecmp_gbps: ecmp,
         planned_gbps: anew,
         gain_percent: gain(ecmp, anew),
     });
     let course = courses.into_iter().next().map(|one| one.course).expect("at least one seed");
-    Comparison { setting, seeds, rows, course }
+    SettingComparison { setting, seeds, rows, course }
 }
 
 /// Hosts of different leaves follow each other, so that a ring crosses spines at each step.
@@ -224,18 +225,18 @@ fn ring(hosts: Vec<u32>, setting: Setting) -> Job {
 
 fn row(
     experiment: &'static str,
-    published: Published,
+    published: PublishedResult,
     setting: Setting,
     (spines, first_seed, seeds): (u32, u64, u64),
     jobs: &dyn Fn(&Cluster) -> Vec<Job>,
-) -> Row {
+) -> ExperimentRow {
     let (mut ecmp, mut plan) = (Vec::new(), Vec::new());
     for seed in first_seed..first_seed + seeds {
         let cluster = setting.cluster(spines, seed);
         let jobs = jobs(&cluster);
         let connections = connections(&jobs, &cluster);
         let working = Working::of(&cluster);
-        let busbw = |ports: &Ports| {
+        let busbw = |ports: &QpSourcePorts| {
             let ways = ways(&cluster, &working, &connections, ports);
             let rates = rates_gbps(&cluster, &connections, &ways, setting.solver);
             busbw_gbps(jobs.len(), &connections, &rates)
@@ -245,10 +246,10 @@ fn row(
     }
     let (ecmp_gbps, planned_gbps) = (spread_of(&ecmp), spread_of(&plan));
     let gain_percent = (planned_gbps[1] / ecmp_gbps[1] - 1.0) * 100.0;
-    Row { experiment, published, ecmp_gbps, planned_gbps, gain_percent }
+    ExperimentRow { experiment, published, ecmp_gbps, planned_gbps, gain_percent }
 }
 
-fn connections(jobs: &[Job], cluster: &Cluster) -> Vec<Connection> {
+fn connections(jobs: &[Job], cluster: &Cluster) -> Vec<JobConnection> {
     jobs.iter().enumerate().flat_map(|(place, job)| job.connections(place, cluster)).collect()
 }
 
@@ -258,12 +259,12 @@ fn spread_of(values: &[f64]) -> [f64; 3] {
     [values.iter().copied().fold(f64::MAX, f64::min), mean, values.iter().copied().fold(0.0, f64::max)]
 }
 
-fn failure(setting: Setting, seed: u64, jobs: &[Job]) -> Outcome {
+fn failure(setting: Setting, seed: u64, jobs: &[Job]) -> FailureOutcome {
     let cluster = setting.cluster(8, seed);
     let connections = connections(jobs, &cluster);
-    let part = Part::Cable { leaf: seed as u32 % 8, spine: seed as u32 / 8 % 8, cable: None };
+    let part = FabricPart::Cable { leaf: seed as u32 % 8, spine: seed as u32 / 8 % 8, cable: None };
     let random = setting.unsteered(&connections, seed);
-    let busbw = |working: &Working, ports: &Ports| {
+    let busbw = |working: &Working, ports: &QpSourcePorts| {
         let ways = ways(&cluster, working, &connections, ports);
         busbw_gbps(jobs.len(), &connections, &rates_gbps(&cluster, &connections, &ways, setting.solver))
     };
@@ -273,7 +274,7 @@ fn failure(setting: Setting, seed: u64, jobs: &[Job]) -> Outcome {
     let after = busbw(&working, &random);
     let anew = spread_of(&busbw(&working, &planned(&cluster, &working, &connections)));
     let run = |planners: usize, iterations: u32| {
-        let failure = Failure {
+        let failure = FailureScenario {
             cluster: &cluster,
             connections: &connections,
             jobs: jobs.len(),
@@ -290,12 +291,13 @@ fn failure(setting: Setting, seed: u64, jobs: &[Job]) -> Outcome {
     // Nothing changes any more.
     fixed.resize(ITERATIONS as usize, fixed[FAILS_AT as usize].clone());
     let mean = |busbw: &[f64]| busbw.iter().sum::<f64>() / busbw.len() as f64;
-    let course = Course {
+    let course = FailureCourse {
         ecmp_gbps: (0..ITERATIONS).map(|at| mean(if at < FAILS_AT { &before } else { &after })).collect(),
         static_gbps: fixed.iter().map(|one| mean(&one.busbw_gbps)).collect(),
         balanced_gbps: balanced.iter().map(|one| mean(&one.busbw_gbps)).collect(),
         moves: balanced.iter().map(|one| one.moves).collect(),
     };
-    let end = |run: &[crate::dynamics::Iteration]| spread_of(&run.last().expect("there are iterations").busbw_gbps);
-    Outcome { course, ecmp: spread_of(&after), fixed: end(&fixed), balanced: end(&balanced), anew }
+    let end =
+        |run: &[crate::dynamics::SimulatedIteration]| spread_of(&run.last().expect("there are iterations").busbw_gbps);
+    FailureOutcome { course, ecmp: spread_of(&after), fixed: end(&fixed), balanced: end(&balanced), anew }
 }

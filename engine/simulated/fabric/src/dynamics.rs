@@ -1,26 +1,26 @@
 //! Planned jobs whose fabric loses a part, iteration by iteration, with and without dynamic balance.
 
-use kelpie_collectives::Connection;
-use kelpie_paths::balance::{Balance, Member};
+use kelpie_collectives::JobConnection;
+use kelpie_paths::balance::{Balance, BalancedQp};
 use kelpie_paths::{Leaving, PortSearch, Route};
-use kelpie_topology::{Cluster, Part, Side, Working};
+use kelpie_topology::{Cluster, FabricPart, PortSide, Working};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 
 use crate::problem::Solver;
-use crate::timeline::{Ports, busbw_gbps, planned, rates_gbps, ways};
+use crate::timeline::{QpSourcePorts, busbw_gbps, planned, rates_gbps, ways};
 
 /// What is simulated.
 #[derive(Debug, Clone)]
-pub struct Failure<'c> {
+pub struct FailureScenario<'c> {
     /// The fabric before the failure.
     pub cluster: &'c Cluster,
     /// What the jobs do.
-    pub connections: &'c [Connection],
+    pub connections: &'c [JobConnection],
     /// Jobs.
     pub jobs: usize,
     /// What fails.
-    pub part: Part,
+    pub part: FabricPart,
     /// When. Units: iterations.
     pub at: u32,
     /// Iterations in all.
@@ -35,23 +35,24 @@ pub struct Failure<'c> {
 
 /// What an iteration was.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Iteration {
+pub struct SimulatedIteration {
     /// Per job. Units: Gbit/s.
     pub busbw_gbps: Vec<f64>,
     /// QPs that moved after it.
     pub moves: usize,
 }
 
-impl Failure<'_> {
+impl FailureScenario<'_> {
     /// Runs it.
-    pub fn run(&self) -> Vec<Iteration> {
+    pub fn run(&self) -> Vec<SimulatedIteration> {
         let healthy = Working::of(self.cluster);
         let mut working = healthy.clone();
         let mut ports = planned(self.cluster, &healthy, self.connections);
         let mut planners = self.planners(&healthy, &ports);
         let mut random = Pcg64::seed_from_u64(self.seed);
         let search = PortSearch::new(self.cluster, &healthy);
-        let of_qp: Vec<&Connection> = self.connections.iter().flat_map(|one| (0..one.qps).map(move |_| one)).collect();
+        let of_qp: Vec<&JobConnection> =
+            self.connections.iter().flat_map(|one| (0..one.qps).map(move |_| one)).collect();
         let mut rates = Vec::new();
         let mut busbw = Vec::new();
         let mut history = Vec::new();
@@ -85,26 +86,26 @@ impl Failure<'_> {
                 }
             }
             changed = moves > 0;
-            history.push(Iteration { busbw_gbps: busbw.clone(), moves });
+            history.push(SimulatedIteration { busbw_gbps: busbw.clone(), moves });
         }
         history
     }
 
     /// Each planner with the QPs of its jobs.
-    fn planners(&self, healthy: &Working, ports: &Ports) -> Vec<(Vec<usize>, Balance)> {
+    fn planners(&self, healthy: &Working, ports: &QpSourcePorts) -> Vec<(Vec<usize>, Balance)> {
         let ways = ways(self.cluster, healthy, self.connections, ports);
         let qps = self.connections.iter().flat_map(|one| (0..one.qps).map(move |_| one)).enumerate();
-        let qps: Vec<(usize, usize, Option<Member>)> = qps
+        let qps: Vec<(usize, usize, Option<BalancedQp>)> = qps
             .map(|(qp, one)| {
-                let side = ports[qp].1.unwrap_or(Side::Left);
+                let side = ports[qp].1.unwrap_or(PortSide::Left);
                 let [from_leaf, to_leaf] = [one.from, one.to].map(|nic| self.cluster.leaf(nic, side));
                 let planes = ways[qp].and_then(|way| way.planes);
-                (qp, one.job, planes.map(|(plane, _)| Member { from_leaf, to_leaf, plane }))
+                (qp, one.job, planes.map(|(plane, _)| BalancedQp { from_leaf, to_leaf, plane }))
             })
             .collect();
         let of = |planner: usize| {
             let own = qps.iter().filter(|(_, job, _)| job % self.planners == planner);
-            let own: Vec<(usize, Member)> = own.filter_map(|(qp, _, member)| Some((*qp, (*member)?))).collect();
+            let own: Vec<(usize, BalancedQp)> = own.filter_map(|(qp, _, member)| Some((*qp, (*member)?))).collect();
             let members = own.iter().map(|(_, member)| *member).collect();
             let unit = 1.0 / self.cluster.cable_gbps;
             let seed = self.seed.wrapping_mul(31).wrapping_add(planner as u64);
@@ -126,7 +127,7 @@ mod tests {
         Cluster::from_yaml("t", text).expect("valid")
     }
 
-    fn jobs(cluster: &Cluster, qps: u32) -> Vec<Connection> {
+    fn jobs(cluster: &Cluster, qps: u32) -> Vec<JobConnection> {
         let job = |pair: u32| Job {
             name: String::new(),
             hosts: vec![pair, pair + 4],
@@ -144,10 +145,10 @@ mod tests {
         let (mut before, mut after, mut last) = (0.0, 0.0, 0);
         for seed in first..first + seeds {
             let cluster = Cluster { hash_seed: seed, ..cluster() };
-            let part = Part::Cable { leaf: seed as u32 % 4, spine: seed as u32 / 4 % 4, cable: None };
+            let part = FabricPart::Cable { leaf: seed as u32 % 4, spine: seed as u32 / 4 % 4, cable: None };
             for planners in [1, 2] {
                 let connections = jobs(&cluster, [8, 12][seed as usize % 2]);
-                let failure = Failure {
+                let failure = FailureScenario {
                     cluster: &cluster,
                     connections: &connections,
                     jobs: 4,
@@ -162,7 +163,7 @@ mod tests {
                 assert!(run[..20].iter().all(|one| one.moves == 0), "seed {seed}: it moves while all is well");
                 let settled = run.iter().rposition(|one| one.moves > 0).map_or(0, |at| at + 1);
                 assert!(settled <= 120, "seed {seed}, {planners} planners: moves until {settled}");
-                let mean = |one: &Iteration| one.busbw_gbps.iter().sum::<f64>() / 4.0;
+                let mean = |one: &SimulatedIteration| one.busbw_gbps.iter().sum::<f64>() / 4.0;
                 before += mean(&run[20]);
                 after += mean(run.last().expect("320 of them"));
                 last = last.max(settled);

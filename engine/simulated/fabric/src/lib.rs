@@ -8,6 +8,6 @@ pub mod problem;
 mod ranks;
 mod timeline;
 
-pub use problem::{Answer, Problem, ProblemError, Solver};
-pub use ranks::{Fault, RanksError, SimulatedRanks};
-pub use timeline::{Moment, Ports, Run, busbw_gbps, planned, rates_gbps, unsteered, ways};
+pub use problem::{FlowRates, ProblemError, RateProblem, Solver};
+pub use ranks::{InjectedFault, SimulatedRanks, SimulatedRanksError};
+pub use timeline::{QpSourcePorts, TimelineMoment, TimelineRun, busbw_gbps, planned, rates_gbps, unsteered, ways};

@@ -6,11 +6,11 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// Flows that rise together, as those of a job in lockstep: how many of them cross each link, a link at most once.
-pub type Group = Vec<(usize, f64)>;
+pub type FlowGroup = Vec<(usize, f64)>;
 
 /// The rate of a flow of each group: all rise together until a link is full, whose groups then stay as they are. A
 /// group without links has no limit here, so its rate is infinite.
-pub fn rates(capacity: &[f64], groups: &[Group]) -> Vec<f64> {
+pub fn rates(capacity: &[f64], groups: &[FlowGroup]) -> Vec<f64> {
     let mut links: Vec<LinkState> =
         capacity.iter().map(|left| LinkState { left: *left, weight: 0.0, at: 0.0 }).collect();
     let mut crossing: Vec<Vec<usize>> = vec![Vec::new(); capacity.len()];
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn textbook_rates() {
         // Source: Bertsekas and Gallager, figure 6.17's kind: a long flow and short ones.
-        let ones = |links: &[usize]| links.iter().map(|link| (*link, 1.0)).collect::<Group>();
+        let ones = |links: &[usize]| links.iter().map(|link| (*link, 1.0)).collect::<FlowGroup>();
         for (capacity, groups, expected) in [
             (vec![200.0], vec![ones(&[0])], vec![200.0]),
             (vec![10.0, 4.0], vec![ones(&[0, 1]), ones(&[0]), ones(&[1])], vec![2.0, 8.0, 2.0]),
@@ -125,12 +125,12 @@ mod tests {
             capacity in proptest::collection::vec(0.0..400.0_f64, 1..12),
             flows in proptest::collection::vec(proptest::collection::btree_map(0..12_usize, 1..4_u32, 1..6), 1..30),
         ) {
-            let on = |flow: &std::collections::BTreeMap<usize, u32>| -> Group {
+            let on = |flow: &std::collections::BTreeMap<usize, u32>| -> FlowGroup {
                 let links = flow.iter().map(|(link, weight)| (link % capacity.len(), f64::from(*weight)));
                 let merged: std::collections::BTreeMap<usize, f64> = links.collect();
                 merged.into_iter().collect()
             };
-            let groups: Vec<Group> = flows.iter().map(on).collect();
+            let groups: Vec<FlowGroup> = flows.iter().map(on).collect();
             let found = rates(&capacity, &groups);
             let mut used = vec![0.0; capacity.len()];
             let mut fastest = vec![0.0_f64; capacity.len()];

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::max_min::{self, Group};
+use crate::max_min::{self, FlowGroup};
 
 /// Most flows and most links. Source: our choice.
 const MOST: usize = 1 << 20;
@@ -35,7 +35,7 @@ pub struct ProblemFlow {
 /// Links, and flows over them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Problem {
+pub struct RateProblem {
     /// What each link carries. Units: Gbit/s.
     #[serde(deserialize_with = "each_once")]
     pub capacity_gbps: BTreeMap<String, f64>,
@@ -84,7 +84,7 @@ fn one() -> u32 {
 
 /// Rates of jobs and flows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
+pub struct FlowRates {
     /// Per job. Units: Gbit/s.
     pub busbw_gbps: Vec<f64>,
     /// Per flow. Units: Gbit/s.
@@ -101,13 +101,13 @@ pub struct ProblemError {
     pub rule: String,
 }
 
-impl Problem {
+impl RateProblem {
     /// Solves it. The cap holds for jobs and leaves the rates of flows as they are; a flow without links has the rate
     /// that the cap leaves it.
     ///
     /// # Errors
     /// Names the key that breaks a rule.
-    pub fn solve(&self) -> Result<Answer, ProblemError> {
+    pub fn solve(&self) -> Result<FlowRates, ProblemError> {
         self.check()?;
         let names: BTreeMap<&str, usize> =
             self.capacity_gbps.keys().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
@@ -124,7 +124,7 @@ impl Problem {
         for (flow, rate) in self.flows.iter().zip(&rate_gbps) {
             slowest[flow.job] = slowest[flow.job].min(*rate);
         }
-        Ok(Answer { busbw_gbps: slowest.into_iter().map(|rate| cap.min(qps * rate)).collect(), rate_gbps })
+        Ok(FlowRates { busbw_gbps: slowest.into_iter().map(|rate| cap.min(qps * rate)).collect(), rate_gbps })
     }
 
     fn check(&self) -> Result<(), ProblemError> {
@@ -174,7 +174,7 @@ pub fn solve(capacity: &[f64], flows: &[(usize, Vec<usize>)], solver: Solver) ->
             *counts[group].entry(*link).or_default() += 1.0;
         }
     }
-    let groups: Vec<Group> = counts.into_iter().map(|on| on.into_iter().collect()).collect();
+    let groups: Vec<FlowGroup> = counts.into_iter().map(|on| on.into_iter().collect()).collect();
     let rates = max_min::rates(capacity, &groups);
     // A flow in lockstep that crosses nothing waits for the others of its job all the same.
     (0..flows.len()).map(|flow| rates[group_of(flow)]).collect()
@@ -184,9 +184,9 @@ pub fn solve(capacity: &[f64], flows: &[(usize, Vec<usize>)], solver: Solver) ->
 mod tests {
     use super::*;
 
-    fn problem(solver: Solver) -> Problem {
+    fn problem(solver: Solver) -> RateProblem {
         let flow = |job, links: &[&str]| ProblemFlow { job, links: links.iter().map(ToString::to_string).collect() };
-        Problem {
+        RateProblem {
             capacity_gbps: [("x".to_owned(), 200.0), ("y".to_owned(), 100.0)].into(),
             flows: vec![flow(0, &["x"]), flow(0, &["y"]), flow(1, &["x"]), flow(1, &["y"])],
             cap_gbps: Some(90.0),
@@ -210,7 +210,7 @@ mod tests {
         wrong.flows[2].links[0] = "z".to_owned();
         assert!(wrong.solve().expect_err("no such link").to_string().starts_with("flows[2].links[0]: no link `z`"));
         let twice = r#"{"capacity_gbps": {"a": 1, "b": 2, "a": 3}, "flows": []}"#;
-        let error = serde_json::from_str::<Problem>(twice).expect_err("two values").to_string();
+        let error = serde_json::from_str::<RateProblem>(twice).expect_err("two values").to_string();
         assert!(error.starts_with("link `a` is named twice"), "{error}");
         let mut wrong = problem(Solver::Lockstep);
         wrong.flows[3].job = 7;

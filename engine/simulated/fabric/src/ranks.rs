@@ -1,12 +1,12 @@
 //! Ranks of a job on the simulated fabric: each transfer is a flow that begins when both of its ends are ready.
 
-use kelpie_collectives::Connection;
-use kelpie_collectives::rounds::{Cluster as Seam, Rounds, Transfer};
-use kelpie_topology::{Cluster, Link, Working};
+use kelpie_collectives::JobConnection;
+use kelpie_collectives::rounds::{RankCluster as Seam, Rounds, Transfer};
+use kelpie_topology::{Cluster, FabricLink, Working};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 
-use crate::max_min::{self, Group};
+use crate::max_min::{self, FlowGroup};
 use crate::timeline::{planned, unsteered, ways};
 
 /// What a rank does between two iterations. Units: microseconds. Source: our choice, as an example.
@@ -16,7 +16,7 @@ const LATENCY_US: f64 = 5.0;
 
 /// What is wrong with a cluster, from an iteration on.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// A rank comes later to each iteration.
     Delay {
         /// Which.
@@ -73,7 +73,7 @@ pub struct SimulatedRanks<'c> {
     /// One standard deviation of what a transfer takes and of what a rank computes, as a share.
     pub noise: f64,
     /// What is wrong.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<InjectedFault>,
     /// From which iteration on.
     pub from_iteration: u32,
     /// Of source ports and noise.
@@ -82,7 +82,7 @@ pub struct SimulatedRanks<'c> {
 
 /// Why a job cannot run there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RanksError {
+pub enum SimulatedRanksError {
     /// The job itself.
     #[error("{0}")]
     Job(String),
@@ -110,18 +110,18 @@ pub enum RanksError {
 }
 
 impl Seam for SimulatedRanks<'_> {
-    type Error = RanksError;
+    type Error = SimulatedRanksError;
 
-    fn run(&mut self, job: &Rounds, give: &mut dyn FnMut(Transfer)) -> Result<(), RanksError> {
+    fn run(&mut self, job: &Rounds, give: &mut dyn FnMut(Transfer)) -> Result<(), SimulatedRanksError> {
         if let Some(rule) = job.broken_rule() {
-            return Err(RanksError::Job(rule));
+            return Err(SimulatedRanksError::Job(rule));
         }
         let room = self.cluster.ranks();
         if job.ranks > room {
-            return Err(RanksError::Room { ranks: job.ranks, room });
+            return Err(SimulatedRanksError::Room { ranks: job.ranks, room });
         }
         self.check_faults(job)?;
-        let mut run = Run::new(self, job)?;
+        let mut run = RingRun::new(self, job)?;
         for iteration in 0..job.iterations {
             if iteration == self.from_iteration {
                 run.apply(&self.faults);
@@ -135,18 +135,18 @@ impl Seam for SimulatedRanks<'_> {
 }
 
 impl SimulatedRanks<'_> {
-    fn check_faults(&self, job: &Rounds) -> Result<(), RanksError> {
+    fn check_faults(&self, job: &Rounds) -> Result<(), SimulatedRanksError> {
         for fault in &self.faults {
             let (what, numbers, count) = match *fault {
-                Fault::Pair { from, to, .. } => ("rank", vec![from, to], job.ranks),
-                Fault::Leaf { leaf, .. } => ("leaf", vec![leaf], self.cluster.leaves),
-                Fault::Delay { rank, .. }
-                | Fault::Sends { rank, .. }
-                | Fault::Receives { rank, .. }
-                | Fault::Stop { rank, .. } => ("rank", vec![rank], job.ranks),
+                InjectedFault::Pair { from, to, .. } => ("rank", vec![from, to], job.ranks),
+                InjectedFault::Leaf { leaf, .. } => ("leaf", vec![leaf], self.cluster.leaves),
+                InjectedFault::Delay { rank, .. }
+                | InjectedFault::Sends { rank, .. }
+                | InjectedFault::Receives { rank, .. }
+                | InjectedFault::Stop { rank, .. } => ("rank", vec![rank], job.ranks),
             };
             if let Some(&number) = numbers.iter().find(|number| **number >= count) {
-                return Err(RanksError::Fault { what, number, count });
+                return Err(SimulatedRanksError::Fault { what, number, count });
             }
         }
         Ok(())
@@ -166,7 +166,7 @@ struct Stand {
 
 /// A transfer under way.
 #[derive(Debug, Clone, Copy)]
-struct Flow {
+struct ActiveTransfer {
     from: u32,
     begin: f64,
     /// Units: bits.
@@ -175,7 +175,7 @@ struct Flow {
     way: usize,
 }
 
-struct Run<'r> {
+struct RingRun<'r> {
     job: &'r Rounds,
     cluster: &'r Cluster,
     noise: f64,
@@ -183,7 +183,7 @@ struct Run<'r> {
     /// Units: bits per microsecond.
     capacity: Vec<f64>,
     /// Per rank and distinct shift, the links of the transfer.
-    ways: Vec<Group>,
+    ways: Vec<FlowGroup>,
     /// Place of a round's shift among the distinct ones.
     shift_of_round: Vec<usize>,
     shifts: Vec<u32>,
@@ -193,8 +193,8 @@ struct Run<'r> {
     at: Vec<f64>,
 }
 
-impl<'r> Run<'r> {
-    fn new(of: &'r SimulatedRanks<'_>, job: &'r Rounds) -> Result<Self, RanksError> {
+impl<'r> RingRun<'r> {
+    fn new(of: &'r SimulatedRanks<'_>, job: &'r Rounds) -> Result<Self, SimulatedRanksError> {
         let cluster = of.cluster;
         let mut shifts = job.shifts.clone();
         shifts.sort_unstable();
@@ -205,8 +205,8 @@ impl<'r> Run<'r> {
         let pairs: Vec<(u32, u32)> = (0..job.ranks)
             .flat_map(|from| shifts.iter().map(move |shift| (from, (from + shift) % job.ranks)))
             .collect();
-        let connection = |(from, to): &(u32, u32)| Connection { job: 0, from: nic(*from), to: nic(*to), qps: 1 };
-        let connections: Vec<Connection> = pairs.iter().map(connection).collect();
+        let connection = |(from, to): &(u32, u32)| JobConnection { job: 0, from: nic(*from), to: nic(*to), qps: 1 };
+        let connections: Vec<JobConnection> = pairs.iter().map(connection).collect();
         let working = Working::of(cluster);
         let ports =
             if of.is_planned { planned(cluster, &working, &connections) } else { unsteered(&connections, of.seed) };
@@ -215,10 +215,10 @@ impl<'r> Run<'r> {
         for ((pair, connection), way) in
             pairs.iter().zip(&connections).zip(ways(cluster, &working, &connections, &ports))
         {
-            let mut links: Group = if connection.from == connection.to {
+            let mut links: FlowGroup = if connection.from == connection.to {
                 Vec::new()
             } else {
-                let way = way.ok_or(RanksError::NoWay(pair.0, pair.1))?;
+                let way = way.ok_or(SimulatedRanksError::NoWay(pair.0, pair.1))?;
                 let links = way.links(cluster, connection.from, connection.to);
                 links.into_iter().map(|link| (cluster.index(link), 1.0)).collect()
             };
@@ -242,15 +242,15 @@ impl<'r> Run<'r> {
         })
     }
 
-    fn apply(&mut self, faults: &[Fault]) {
+    fn apply(&mut self, faults: &[InjectedFault]) {
         let nic = |rank: u32| self.cluster.nic_of_rank(rank).expect("there is room");
         for fault in faults {
             match *fault {
-                Fault::Delay { rank, by_us } => self.delay[rank as usize] += by_us,
-                Fault::Stop { rank, round } => self.stop = Some((rank, round)),
-                Fault::Sends { rank, share } => self.scale(Link::NicOut(nic(rank)), share),
-                Fault::Receives { rank, share } => self.scale(Link::NicIn(nic(rank)), share),
-                Fault::Pair { from, to, share } => {
+                InjectedFault::Delay { rank, by_us } => self.delay[rank as usize] += by_us,
+                InjectedFault::Stop { rank, round } => self.stop = Some((rank, round)),
+                InjectedFault::Sends { rank, share } => self.scale(FabricLink::NicOut(nic(rank)), share),
+                InjectedFault::Receives { rank, share } => self.scale(FabricLink::NicIn(nic(rank)), share),
+                InjectedFault::Pair { from, to, share } => {
                     let shift = (to + self.job.ranks - from) % self.job.ranks;
                     if let Ok(place) = self.shifts.binary_search(&shift) {
                         let way = &self.ways[from as usize * self.shifts.len() + place];
@@ -258,11 +258,11 @@ impl<'r> Run<'r> {
                         self.capacity[own] *= share;
                     }
                 }
-                Fault::Leaf { leaf, share } => {
+                InjectedFault::Leaf { leaf, share } => {
                     for nic in 0..self.cluster.nics() {
                         for side in self.cluster.sides().iter().filter(|side| self.cluster.leaf(nic, **side) == leaf) {
-                            self.scale(Link::PortOut(nic, *side), share);
-                            self.scale(Link::PortIn(nic, *side), share);
+                            self.scale(FabricLink::PortOut(nic, *side), share);
+                            self.scale(FabricLink::PortIn(nic, *side), share);
                         }
                     }
                 }
@@ -270,7 +270,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn scale(&mut self, link: Link, share: f64) {
+    fn scale(&mut self, link: FabricLink, share: f64) {
         self.capacity[self.cluster.index(link)] *= share;
     }
 
@@ -290,21 +290,21 @@ impl<'r> Run<'r> {
                 Stand { entered, round: 0, ready: Some(entered), done: [None; 2] }
             })
             .collect();
-        let mut now = Moment { run: self, iteration, stands, flows: Vec::new(), time: 0.0 };
+        let mut now = OpenIteration { run: self, iteration, stands, flows: Vec::new(), time: 0.0 };
         now.finish(give)
     }
 }
 
 /// An iteration as it goes on.
-struct Moment<'m, 'r> {
-    run: &'m mut Run<'r>,
+struct OpenIteration<'m, 'r> {
+    run: &'m mut RingRun<'r>,
     iteration: u32,
     stands: Vec<Stand>,
-    flows: Vec<Flow>,
+    flows: Vec<ActiveTransfer>,
     time: f64,
 }
 
-impl Moment<'_, '_> {
+impl OpenIteration<'_, '_> {
     fn finish(&mut self, give: &mut dyn FnMut(Transfer)) -> bool {
         loop {
             self.begin();
@@ -366,12 +366,12 @@ impl Moment<'_, '_> {
             let way = from as usize * self.run.shifts.len() + shift;
             let port = self.run.cluster.port_gbps * 1e3;
             let bits = self.run.job.bytes as f64 * 8.0 * self.run.noisy() + LATENCY_US * port;
-            self.flows.push(Flow { from, begin, left: bits, way });
+            self.flows.push(ActiveTransfer { from, begin, left: bits, way });
         }
     }
 
     fn rates(&self) -> Vec<f64> {
-        let groups: Vec<Group> = self.flows.iter().map(|flow| self.run.ways[flow.way].clone()).collect();
+        let groups: Vec<FlowGroup> = self.flows.iter().map(|flow| self.run.ways[flow.way].clone()).collect();
         max_min::rates(&self.run.capacity, &groups)
     }
 
@@ -379,8 +379,8 @@ impl Moment<'_, '_> {
     fn end(&mut self, ends: &[f64], give: &mut dyn FnMut(Transfer)) {
         let mut ends = ends.iter();
         // By the time that was computed for it: what is left of it is rounded.
-        let is_over = |_: &mut Flow| ends.next().is_some_and(|end| *end <= self.time);
-        let over: Vec<Flow> = self.flows.extract_if(.., is_over).collect();
+        let is_over = |_: &mut ActiveTransfer| ends.next().is_some_and(|end| *end <= self.time);
+        let over: Vec<ActiveTransfer> = self.flows.extract_if(.., is_over).collect();
         for flow in over {
             let to = self.run.job.to(flow.from, self.stands[flow.from as usize].round);
             give(self.transfer(flow.from, Some(flow.begin), Some(self.time)));
@@ -427,7 +427,7 @@ mod tests {
         Cluster::from_yaml("t", text).expect("valid")
     }
 
-    fn run(job: &Rounds, faults: &[Fault]) -> Vec<Transfer> {
+    fn run(job: &Rounds, faults: &[InjectedFault]) -> Vec<Transfer> {
         let cluster = cluster();
         let faults = faults.to_vec();
         let mut ranks =
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn a_ring_takes_what_its_slowest_link_takes() {
         let job = Rounds::ring_all_reduce(8, 8_000_000, 2);
-        let all = run(&job, &[Fault::Pair { from: 3, to: 4, share: 0.5 }]);
+        let all = run(&job, &[InjectedFault::Pair { from: 3, to: 4, share: 0.5 }]);
         assert_eq!(all.len(), 2 * 14 * 8);
         let took = |transfer: &Transfer| transfer.end.expect("done") - transfer.begin.expect("begun");
         for transfer in &all {
@@ -459,19 +459,19 @@ mod tests {
     #[test]
     fn who_stops_leaves_open_what_waits_for_it() {
         let job = Rounds::ring_all_reduce(8, 8_000_000, 3);
-        let open = |faults: &[Fault]| -> Vec<Transfer> {
+        let open = |faults: &[InjectedFault]| -> Vec<Transfer> {
             run(&job, faults).into_iter().filter(|transfer| transfer.end.is_none()).collect()
         };
-        let absent = open(&[Fault::Stop { rank: 5, round: 0 }]);
+        let absent = open(&[InjectedFault::Stop { rank: 5, round: 0 }]);
         let nobody: Vec<u32> = absent.iter().filter(|one| one.entered.is_none()).map(|one| one.from).collect();
         // Those behind it have sent what they may, and wait to receive.
         let waiting: Vec<u32> = absent.iter().map(|one| one.from).collect();
         assert_eq!((waiting, nobody, absent[0].iteration), (vec![1, 2, 3, 4, 5], vec![5], 1));
-        let midway = open(&[Fault::Stop { rank: 5, round: 4 }]);
+        let midway = open(&[InjectedFault::Stop { rank: 5, round: 4 }]);
         let least = midway.iter().map(|one| one.round).min().expect("some");
         let behind: Vec<u32> = midway.iter().filter(|one| one.round == least).map(|one| one.from).collect();
         assert_eq!((least, behind), (4, vec![4, 5]));
-        let dead = open(&[Fault::Pair { from: 2, to: 3, share: 0.0 }]);
+        let dead = open(&[InjectedFault::Pair { from: 2, to: 3, share: 0.0 }]);
         let begun: Vec<u32> = dead.iter().filter(|one| one.begin.is_some()).map(|one| one.from).collect();
         assert_eq!(begun, [2]);
         assert!(open(&[]).is_empty());
@@ -480,14 +480,20 @@ mod tests {
     #[test]
     fn faults_and_jobs_that_cannot_be_are_named() {
         let cluster = cluster();
-        let error = |ranks: u32, fault: Fault| {
+        let error = |ranks: u32, fault: InjectedFault| {
             let faults = vec![fault];
             let mut of =
                 SimulatedRanks { cluster: &cluster, is_planned: false, noise: 0.0, faults, from_iteration: 0, seed: 1 };
             of.run(&Rounds::all_pairs(ranks, 1, 1), &mut |_| ()).expect_err("wrong").to_string()
         };
-        assert_eq!(error(9, Fault::Stop { rank: 0, round: 0 }), "9 ranks; the topology has NICs for 8");
-        assert_eq!(error(4, Fault::Stop { rank: 4, round: 0 }), "fault: no rank 4; there are 4, counted from 0");
-        assert_eq!(error(4, Fault::Leaf { leaf: 4, share: 0.5 }), "fault: no leaf 4; there are 4, counted from 0");
+        assert_eq!(error(9, InjectedFault::Stop { rank: 0, round: 0 }), "9 ranks; the topology has NICs for 8");
+        assert_eq!(
+            error(4, InjectedFault::Stop { rank: 4, round: 0 }),
+            "fault: no rank 4; there are 4, counted from 0"
+        );
+        assert_eq!(
+            error(4, InjectedFault::Leaf { leaf: 4, share: 0.5 }),
+            "fault: no leaf 4; there are 4, counted from 0"
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! Jobs on a cluster: the rates they get, and how those change as jobs start and end and parts fail. Who chooses source
 //! ports is elsewhere.
 
-use kelpie_collectives::{Connection, Jobs};
+use kelpie_collectives::{JobConnection, Jobs};
 use kelpie_paths::{Leaving, Planner, PortSearch, Route};
 use kelpie_spaces::flow_label::{FIRST_PORT, label_of_qps, port_of_label};
-use kelpie_topology::{Cluster, FlowKey, Path, Side, Working};
+use kelpie_topology::{Cluster, EcmpPath, FlowKey, PortSide, Working};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 
@@ -14,10 +14,10 @@ use crate::problem::{Solver, solve};
 const QP_NUMBERS: u32 = 1 << 24;
 
 /// A source port for each QP of each connection, and the port of the NIC by which it leaves where that is not hashed.
-pub type Ports = Vec<(u16, Option<Side>)>;
+pub type QpSourcePorts = Vec<(u16, Option<PortSide>)>;
 
 /// What QPs get when nobody steers: the source ports of random QP numbers.
-pub fn unsteered(connections: &[Connection], seed: u64) -> Ports {
+pub fn unsteered(connections: &[JobConnection], seed: u64) -> QpSourcePorts {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut number = || random.random_range(2..QP_NUMBERS);
     let qps = connections.iter().map(|connection| connection.qps).sum();
@@ -25,7 +25,7 @@ pub fn unsteered(connections: &[Connection], seed: u64) -> Ports {
 }
 
 /// What the planner gives QPs on what works, if the device can choose the port by which a QP leaves.
-pub fn planned(cluster: &Cluster, working: &Working, connections: &[Connection]) -> Ports {
+pub fn planned(cluster: &Cluster, working: &Working, connections: &[JobConnection]) -> QpSourcePorts {
     let mut planner = Planner::new(cluster, working, true);
     let mut moved = Vec::new();
     let qps: Vec<_> = connections.iter().map(|one| planner.request(one.from, one.to, one.qps, &mut moved)).collect();
@@ -45,9 +45,14 @@ pub fn planned(cluster: &Cluster, working: &Working, connections: &[Connection])
 }
 
 /// The way of each QP; none if nothing that works leads there.
-pub fn ways(cluster: &Cluster, working: &Working, connections: &[Connection], ports: &Ports) -> Vec<Option<Path>> {
+pub fn ways(
+    cluster: &Cluster,
+    working: &Working,
+    connections: &[JobConnection],
+    ports: &QpSourcePorts,
+) -> Vec<Option<EcmpPath>> {
     let qps = connections.iter().flat_map(|connection| (0..connection.qps).map(move |_| connection));
-    let way = |(connection, (source_port, side)): (&Connection, &(u16, Option<Side>))| {
+    let way = |(connection, (source_port, side)): (&JobConnection, &(u16, Option<PortSide>))| {
         let flow = FlowKey { from: connection.from, to: connection.to, source_port: *source_port };
         let out = match side {
             Some(side) => *side,
@@ -59,7 +64,12 @@ pub fn ways(cluster: &Cluster, working: &Working, connections: &[Connection], po
 }
 
 /// The rate of each QP on its way; 0 where there is none. Units: Gbit/s.
-pub fn rates_gbps(cluster: &Cluster, connections: &[Connection], ways: &[Option<Path>], solver: Solver) -> Vec<f64> {
+pub fn rates_gbps(
+    cluster: &Cluster,
+    connections: &[JobConnection],
+    ways: &[Option<EcmpPath>],
+    solver: Solver,
+) -> Vec<f64> {
     let mut capacity: Vec<f64> = cluster.links().map(|link| cluster.capacity_gbps(link)).collect();
     // A QP that goes nowhere crosses a link that carries nothing, so that in lockstep its job stands.
     let nowhere = capacity.len();
@@ -76,7 +86,7 @@ pub fn rates_gbps(cluster: &Cluster, connections: &[Connection], ways: &[Option<
 }
 
 /// What each job gets: QPs of a connection times the slowest QP. Units: Gbit/s.
-pub fn busbw_gbps(jobs: usize, connections: &[Connection], rates: &[f64]) -> Vec<f64> {
+pub fn busbw_gbps(jobs: usize, connections: &[JobConnection], rates: &[f64]) -> Vec<f64> {
     let mut busbw = vec![f64::INFINITY; jobs];
     let qps = connections.iter().flat_map(|connection| (0..connection.qps).map(move |_| connection));
     for (connection, rate) in qps.zip(rates) {
@@ -87,7 +97,7 @@ pub fn busbw_gbps(jobs: usize, connections: &[Connection], rates: &[f64]) -> Vec
 
 /// What holds from a time on, until the next one.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Moment {
+pub struct TimelineMoment {
     /// Units: seconds.
     pub at_s: f64,
     /// What changed, for people.
@@ -100,20 +110,20 @@ pub struct Moment {
 
 /// What became of jobs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct TimelineRun {
     /// In order of time.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<TimelineMoment>,
     /// When each job ended; none for one that does not. Units: seconds.
     pub ended_s: Vec<Option<f64>>,
 }
 
-impl Run {
+impl TimelineRun {
     /// Runs jobs until nothing more happens. `ports` is asked again whenever parts fail or are repaired.
     pub fn of(
         cluster: &Cluster,
         jobs: &Jobs,
         solver: Solver,
-        mut ports: impl FnMut(&Working, &[Connection]) -> Ports,
+        mut ports: impl FnMut(&Working, &[JobConnection]) -> QpSourcePorts,
     ) -> Self {
         let connections = jobs.connections(cluster);
         let mut working = Working::of(cluster);
@@ -138,7 +148,7 @@ impl Run {
             let start = starts.min_by(f64::total_cmp);
             let event = events.peek().map(|event| jobs.events[*event].at_s);
             let next = [first_end.map(|end| end.0), start, event].into_iter().flatten().min_by(f64::total_cmp);
-            run.moments.push(Moment { at_s: now, because, busbw_gbps: running.clone(), rate_gbps });
+            run.moments.push(TimelineMoment { at_s: now, because, busbw_gbps: running.clone(), rate_gbps });
             let Some(next) = next else { return run };
             for job in 0..left.len() {
                 if jobs.jobs[job].start_s <= now && run.ended_s[job].is_none() {
@@ -164,14 +174,14 @@ impl Run {
 
 fn rates_of_running(
     cluster: &Cluster,
-    connections: &[Connection],
-    ways: &[Option<Path>],
+    connections: &[JobConnection],
+    ways: &[Option<EcmpPath>],
     solver: Solver,
     runs: impl Fn(usize) -> bool,
 ) -> Vec<f64> {
     let qps = connections.iter().flat_map(|connection| (0..connection.qps).map(move |_| connection.job));
-    let running: Vec<Connection> = connections.iter().filter(|one| runs(one.job)).copied().collect();
-    let their_ways: Vec<Option<Path>> =
+    let running: Vec<JobConnection> = connections.iter().filter(|one| runs(one.job)).copied().collect();
+    let their_ways: Vec<Option<EcmpPath>> =
         qps.clone().zip(ways).filter(|(job, _)| runs(*job)).map(|(_, way)| *way).collect();
     let mut rates = rates_gbps(cluster, &running, &their_ways, solver).into_iter();
     qps.map(|job| if runs(job) { rates.next().expect("a rate for each QP that runs") } else { 0.0 }).collect()
@@ -193,16 +203,16 @@ mod tests {
                     events:\n- {at_s: 0.5, fail: {leaf: 0, spine: 1}}";
         let jobs = Jobs::from_yaml("j", text, &cluster).expect("valid");
         // Ports that take different spines while both are there.
-        let spread = |working: &Working, connections: &[Connection]| -> Ports {
-            let spine = |connection: &Connection, wanted: u32| {
+        let spread = |working: &Working, connections: &[JobConnection]| -> QpSourcePorts {
+            let spine = |connection: &JobConnection, wanted: u32| {
                 let flow = |source_port| FlowKey { from: connection.from, to: connection.to, source_port };
-                let way = |port: &u16| cluster.route(working, flow(*port), Side::Left).and_then(|way| way.planes);
+                let way = |port: &u16| cluster.route(working, flow(*port), PortSide::Left).and_then(|way| way.planes);
                 let mut ports = 49_152..=u16::MAX;
                 ports.find(|port| way(port).is_some_and(|planes| planes.0 == wanted)).unwrap_or(49_152)
             };
             connections.iter().map(|one| (spine(one, one.job as u32), None)).collect()
         };
-        let run = Run::of(&cluster, &jobs, Solver::Independent, spread);
+        let run = TimelineRun::of(&cluster, &jobs, Solver::Independent, spread);
         assert_eq!(run.moments[0].busbw_gbps, [100.0, 100.0]);
         assert_eq!(run.moments[1].busbw_gbps, [50.0, 50.0]);
         // Half was left, at half the rate.

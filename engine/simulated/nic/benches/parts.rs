@@ -4,9 +4,9 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use kelpie_events::{Events, Picos, Rate};
 use kelpie_nic::cache::{Cache, Geometry, Key, Lookup, Replacement};
-use kelpie_nic::memory::{Memory, Place};
+use kelpie_nic::memory::{Memory, MemoryUnit};
 use kelpie_nic::path::{Order, Path};
-use kelpie_nic::pcie::{Config, Link};
+use kelpie_nic::pcie::{Link, PcieConfig};
 use kelpie_nic::reads::{ReadEngine, Request};
 
 fn main() {
@@ -35,7 +35,7 @@ fn look_up(bencher: Bencher, percent: u64) {
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+enum ReadEvent {
     Answered(Request),
     Received(Request),
 }
@@ -43,7 +43,7 @@ enum Event {
 /// A packet's worth of reads and writes, 1 KiB each way, through link, ordering and memory.
 #[divan::bench]
 fn read_and_write(bencher: Bencher) {
-    let config = Config {
+    let config = PcieConfig {
         rate: Rate::gbps(252.0),
         latency: Picos::new(100_000),
         overhead: 20,
@@ -54,7 +54,7 @@ fn read_and_write(bencher: Bencher) {
         sleep: None,
     };
     let place =
-        Place { rate: Rate::gbps(800.0), latency: Picos::new(300_000), partial: Picos::new(300_000), way: None };
+        MemoryUnit { rate: Rate::gbps(800.0), latency: Picos::new(300_000), partial: Picos::new(300_000), way: None };
     bencher.counter(ItemsCount::new(WORK)).bench_local(|| {
         let mut path = Path::new(Link::new(config), Memory::new(&[place], &[]));
         let (mut engine, mut events) = (ReadEngine::<u32, ()>::new(&[u32::MAX]), Events::default());
@@ -66,15 +66,15 @@ fn read_and_write(bencher: Bencher) {
                 now = path.write(now, 0, 0, 1024, Order::Strict).map_or_else(|later| later, |_| now);
             }
             while let Some((first, request)) = engine.send(now, &mut path) {
-                events.at(first, Event::Answered(request));
+                events.at(first, ReadEvent::Answered(request));
             }
             let Some((time, event)) = events.next_before(Picos::MAX) else { break };
             now = now.max(time);
             match event {
-                Event::Answered(request) => {
-                    events.at(engine.answered(now, request, &mut path), Event::Received(request));
+                ReadEvent::Answered(request) => {
+                    events.at(engine.answered(now, request, &mut path), ReadEvent::Received(request));
                 }
-                Event::Received(request) => {
+                ReadEvent::Received(request) => {
                     if let Some((number, _)) = engine.received(request, &mut path) {
                         while engine.next_waiter(number).is_some() {}
                     }

@@ -6,14 +6,14 @@ use rand::RngExt;
 use crate::cache::{Cached, Key};
 use crate::held::kind;
 use crate::nic::{Nic, Outside, page_lines};
-use crate::packet::{Burst, Kind, Operation, Piece};
+use crate::packet::{Burst, PacketKind, Piece, WrOperation};
 use crate::qp::{Owed, Segment};
-use crate::sequence::Answer;
+use crate::sequence::ReceiverResponse;
 use crate::waits::Side;
 
 /// Room of a cache. Units: lines.
 #[derive(Debug, Clone, Copy)]
-pub struct Room {
+pub struct CacheRoom {
     /// Of contexts.
     pub contexts: usize,
     /// Of regions and translations.
@@ -26,9 +26,9 @@ pub struct Reads(Vec<(Piece, u64)>);
 
 impl Nic {
     /// What the caches have room for.
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> CacheRoom {
         let lines = |cached: Cached| self.caches[cached as usize].lines();
-        Room { contexts: lines(Cached::Context), translations: lines(Cached::Translation) }
+        CacheRoom { contexts: lines(Cached::Context), translations: lines(Cached::Translation) }
     }
 
     /// Lines of the context of one end of a QP.
@@ -106,7 +106,7 @@ impl Nic {
             state.offset = sent * state.connection.mtu;
             state.sender.add(packets);
             state.sender.send_many(sent);
-            state.sender.answered(Answer::Ack(sent));
+            state.sender.answered(ReceiverResponse::Ack(sent));
         }
         for index in message..message + fetched {
             let key = self.wqe_key(qp, index);
@@ -157,17 +157,17 @@ impl Nic {
                 break;
             }
             let wqe = out.wqe(qp, state.next);
-            if wqe.operation != Operation::Read {
+            if wqe.operation != WrOperation::Read {
                 break;
             }
-            let mut burst = Burst::new(Kind::ReadRequest, 0, false, true, 0);
+            let mut burst = Burst::new(PacketKind::ReadRequest, 0, false, true, 0);
             let Some(piece) = self.take_piece(qp, &wqe, &mut burst) else { break };
             reads.0.push((piece, burst.number));
         }
         if !reads.0.is_empty() && has > 0 {
             let state = &mut self.qps[qp as usize];
             state.response_offset = has * state.connection.mtu;
-            state.sender.answered(Answer::Ack(has));
+            state.sender.answered(ReceiverResponse::Ack(has));
         }
         reads
     }

@@ -116,7 +116,7 @@ pub enum Lookup {
 
 /// How often each answer was given, and how many lines went for others. Units: lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct CacheCounts {
     /// [`Lookup::Held`].
     pub hits: u64,
     /// [`Lookup::Coming`].
@@ -149,7 +149,7 @@ pub struct Cache {
     set_blocks: usize,
     random: Pcg32,
     lookups: u64,
-    counts: Counts,
+    counts: CacheCounts,
 }
 
 impl Cache {
@@ -176,7 +176,7 @@ impl Cache {
             set_blocks,
             random: Pcg32::seed_from_u64(seed),
             lookups: 0,
-            counts: Counts::default(),
+            counts: CacheCounts::default(),
         }
     }
 
@@ -186,7 +186,7 @@ impl Cache {
     }
 
     /// What was answered so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> CacheCounts {
         self.counts
     }
 

@@ -5,21 +5,21 @@ use kelpie_switch::BufferForm;
 
 use crate::cache::{Cached, Geometry};
 use crate::command::CommandTimes;
-use crate::memory::{Place, Way};
+use crate::memory::{MemoryPath, MemoryUnit};
 use crate::packet::Headers;
 use crate::path::Order;
 use crate::pcie;
-use crate::units::Form;
+use crate::units::UnitsConfig;
 
 /// What a NIC is.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Its PCIe link.
-    pub link: pcie::Config,
+    pub link: pcie::PcieConfig,
     /// The memories of its host, and the ways to them.
-    pub places: Vec<Place>,
+    pub places: Vec<MemoryUnit>,
     /// The ways between the root complex and the memories behind them.
-    pub ways: Vec<Way>,
+    pub ways: Vec<MemoryPath>,
     /// The memory of rings, contexts and translations.
     pub home: usize,
     /// Order of its writes of payload.
@@ -55,7 +55,7 @@ pub struct Config {
     /// What becomes of a message whose receive WQE is missing while no more such reads may go.
     pub when_busy: WhenBusy,
     /// Processing units, which both sides share, with slots for senders.
-    pub units: Form,
+    pub units: UnitsConfig,
     /// Time of the pipeline, of which there is one, for packets of payload in either direction.
     pub pipeline: PacketTime,
     /// QPs whose state the pipeline has at hand, and what a packet of another takes longer.

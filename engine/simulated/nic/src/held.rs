@@ -78,7 +78,7 @@ impl Cached {
 
 /// How far a burst is on the receive side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ReceiveStep {
     Context,
     Rest,
     Check,
@@ -100,7 +100,7 @@ pub(crate) struct Held {
     pub reads: u32,
     /// The QP that sends it.
     pub from: u32,
-    pub step: Step,
+    pub step: ReceiveStep,
     pub waits: u32,
     /// When the step that it is in began.
     pub since: Picos,
@@ -124,7 +124,7 @@ impl Held {
             room: 0,
             reads: 0,
             from,
-            step: Step::Context,
+            step: ReceiveStep::Context,
             waits: 0,
             since: Picos::ZERO,
             cause: Cause::Unit,

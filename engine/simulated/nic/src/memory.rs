@@ -9,20 +9,20 @@ use crate::cache::LINE;
 
 /// One memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct MemoryUnit {
     /// What it reads and writes together.
     pub rate: Rate,
     /// From a request that it gets to its answer, with nothing queued.
     pub latency: Picos,
     /// What a write takes longer that covers a line in part, because the line is read first.
     pub partial: Picos,
-    /// The way that ends at it, one of the memory's [`Way`]s; none: right behind the root complex.
+    /// The way that ends at it, one of the memory's [`MemoryPath`]s; none: right behind the root complex.
     pub way: Option<usize>,
 }
 
 /// A way from the root complex to a memory, such as the interconnect of two sockets: full duplex.
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
+pub struct MemoryPath {
     /// From the root complex.
     pub away: Rate,
     /// To the root complex.
@@ -37,7 +37,7 @@ pub struct Way {
     pub load: f64,
 }
 
-impl Way {
+impl MemoryPath {
     /// A way of its own that begins at the root complex, and that nobody else uses.
     pub fn new(away: Rate, back: Rate, latency: Picos) -> Self {
         Self { away, back, latency, behind: None, turns: None, load: 0.0 }
@@ -50,7 +50,7 @@ const MOST_TAKEN: usize = 256;
 
 /// A direction of a way.
 #[derive(Debug, Clone)]
-enum Lane {
+enum PathLane {
     /// What comes first is served first: all that uses it comes to it in the order of time.
     Ordered(Server),
     /// What others leave free is used: near and far places share it, and a read of a far one takes it far ahead.
@@ -62,7 +62,7 @@ enum Lane {
     },
 }
 
-impl Lane {
+impl PathLane {
     fn new(is_shared: bool) -> Self {
         if is_shared {
             Self::Shared { taken: VecDeque::new(), loaded: Picos::ZERO }
@@ -120,15 +120,15 @@ fn take(taken: &mut VecDeque<[Picos; 2]>, now: Picos, span: Picos) -> Picos {
 /// A way with what is on it: from the root complex, and to it.
 #[derive(Debug, Clone)]
 struct Span {
-    way: Way,
-    away: Lane,
-    back: Lane,
+    way: MemoryPath,
+    away: PathLane,
+    back: PathLane,
 }
 
 /// A host's memory.
 #[derive(Debug, Clone)]
 pub struct Memory {
-    places: Vec<(Place, Server)>,
+    places: Vec<(MemoryUnit, Server)>,
     ways: Vec<Span>,
     /// Per place, the ways to it, from the root complex on.
     routes: Vec<Vec<usize>>,
@@ -138,11 +138,11 @@ pub struct Memory {
 
 impl Memory {
     /// Memory at rest. Every place lies behind one of the ways, or none; a way lies behind one before it in the list.
-    pub fn new(places: &[Place], ways: &[Way]) -> Self {
+    pub fn new(places: &[MemoryUnit], ways: &[MemoryPath]) -> Self {
         debug_assert!(places.iter().all(|place| place.way.is_none_or(|way| way < ways.len())));
         debug_assert!(ways.iter().enumerate().all(|(index, way)| way.behind.is_none_or(|behind| behind < index)));
         let is_shared = ways.iter().any(|way| way.behind.is_some() || way.load > 0.0);
-        let route = |place: &Place| {
+        let route = |place: &MemoryUnit| {
             let mut route: Vec<usize> = std::iter::successors(place.way, |way| ways[*way].behind).collect();
             route.reverse();
             route
@@ -151,7 +151,7 @@ impl Memory {
             places: places.iter().map(|place| (*place, Server::default())).collect(),
             ways: ways
                 .iter()
-                .map(|way| Span { way: *way, away: Lane::new(is_shared), back: Lane::new(is_shared) })
+                .map(|way| Span { way: *way, away: PathLane::new(is_shared), back: PathLane::new(is_shared) })
                 .collect(),
             routes: places.iter().map(route).collect(),
             partial_lines: 0,
@@ -194,7 +194,7 @@ impl Memory {
 
     /// `bytes` leave the near end of a way; when they are at the other end.
     fn away(&mut self, way: usize, now: Picos, bytes: u64) -> Picos {
-        let Way { turns, latency, .. } = self.ways[way].way;
+        let MemoryPath { turns, latency, .. } = self.ways[way].way;
         let span = &mut self.ways[turns.unwrap_or(way)];
         let (lane, rate) =
             if turns.is_some() { (&mut span.back, span.way.back) } else { (&mut span.away, span.way.away) };
@@ -203,7 +203,7 @@ impl Memory {
 
     /// `bytes` leave the far end of a way; when they are at the near end.
     fn back(&mut self, way: usize, now: Picos, bytes: u64) -> Picos {
-        let Way { turns, latency, .. } = self.ways[way].way;
+        let MemoryPath { turns, latency, .. } = self.ways[way].way;
         let rate = self.back_rate(way);
         let span = &mut self.ways[turns.unwrap_or(way)];
         let lane = if turns.is_some() { &mut span.away } else { &mut span.back };
@@ -257,9 +257,9 @@ mod tests {
 
     /// Two sockets, 100 ns apart.
     fn memory() -> Memory {
-        let near = Place { rate: Rate::gbps(800.0), latency: nanos(90), partial: nanos(90), way: None };
-        let way = Way::new(Rate::gbps(166.0), Rate::gbps(166.0), nanos(100));
-        Memory::new(&[near, Place { way: Some(0), ..near }], &[way])
+        let near = MemoryUnit { rate: Rate::gbps(800.0), latency: nanos(90), partial: nanos(90), way: None };
+        let way = MemoryPath::new(Rate::gbps(166.0), Rate::gbps(166.0), nanos(100));
+        Memory::new(&[near, MemoryUnit { way: Some(0), ..near }], &[way])
     }
 
     #[test]
@@ -288,17 +288,19 @@ mod tests {
         let written = memory.write(Picos::ZERO, FAR, 0, 1 << 20);
         let one = Rate::gbps(166.0).time(1 << 20);
         assert!(read < one + one / 2 && written < one + one / 2, "the way carries both at once");
-        let mut memory =
-            Memory::new(&[Place { rate: Rate::gbps(100.0), latency: nanos(90), partial: nanos(90), way: None }], &[]);
+        let mut memory = Memory::new(
+            &[MemoryUnit { rate: Rate::gbps(100.0), latency: nanos(90), partial: nanos(90), way: None }],
+            &[],
+        );
         memory.read(Picos::ZERO, Picos::ZERO, LOCAL, 1 << 20);
         assert!(memory.write(Picos::ZERO, LOCAL, 0, 1 << 20) >= Rate::gbps(100.0).time(2 << 20));
     }
 
     #[test]
     fn ways_behind_each_other_add_their_latencies_and_the_narrowest_limits() {
-        let [wide, narrow] = [400.0, 50.0].map(|gbps| Way::new(Rate::gbps(gbps), Rate::gbps(gbps), nanos(100)));
-        let place = Place { rate: Rate::gbps(800.0), latency: nanos(90), partial: nanos(90), way: Some(1) };
-        let rate = |ways: &[Way], away: bool| {
+        let [wide, narrow] = [400.0, 50.0].map(|gbps| MemoryPath::new(Rate::gbps(gbps), Rate::gbps(gbps), nanos(100)));
+        let place = MemoryUnit { rate: Rate::gbps(800.0), latency: nanos(90), partial: nanos(90), way: Some(1) };
+        let rate = |ways: &[MemoryPath], away: bool| {
             let mut memory = Memory::new(&[place], ways);
             let once = |memory: &mut Memory| {
                 if away {
@@ -311,24 +313,24 @@ mod tests {
             1000.0 * 4096.0 * 8.0 / last.as_seconds() / 1e9
         };
         for away in [false, true] {
-            let gbps = rate(&[wide, Way { behind: Some(0), ..narrow }], away);
+            let gbps = rate(&[wide, MemoryPath { behind: Some(0), ..narrow }], away);
             assert!((gbps / 50.0 - 1.0).abs() < 0.02, "{away}: {gbps}");
             // Both passes of a way that traffic turns back on share it in one direction each.
-            let gbps = rate(&[wide, Way { behind: Some(0), turns: Some(0), ..wide }], away);
+            let gbps = rate(&[wide, MemoryPath { behind: Some(0), turns: Some(0), ..wide }], away);
             assert!((gbps / 400.0 - 1.0).abs() < 0.02, "{away}: {gbps}");
         }
-        let mut memory = Memory::new(&[place], &[wide, Way { behind: Some(0), ..wide }]);
+        let mut memory = Memory::new(&[place], &[wide, MemoryPath { behind: Some(0), ..wide }]);
         let [_, far] = memory.read(Picos::ZERO, Picos::ZERO, 0, 64);
-        let [_, near] = Memory::new(&[Place { way: None, ..place }], &[]).read(Picos::ZERO, Picos::ZERO, 0, 64);
+        let [_, near] = Memory::new(&[MemoryUnit { way: None, ..place }], &[]).read(Picos::ZERO, Picos::ZERO, 0, 64);
         assert_eq!(far - near, nanos(400) + Rate::gbps(400.0).time(64) * 2);
     }
 
     #[test]
     fn what_is_far_leaves_what_is_near_the_time_before() {
-        let far = Place { rate: Rate::gbps(800.0), latency: nanos(2000), partial: nanos(2000), way: Some(1) };
-        let near = Place { latency: nanos(90), partial: nanos(90), way: Some(0), ..far };
-        let way = Way::new(Rate::gbps(100.0), Rate::gbps(100.0), nanos(100));
-        let mut memory = Memory::new(&[near, far], &[way, Way { behind: Some(0), ..way }]);
+        let far = MemoryUnit { rate: Rate::gbps(800.0), latency: nanos(2000), partial: nanos(2000), way: Some(1) };
+        let near = MemoryUnit { latency: nanos(90), partial: nanos(90), way: Some(0), ..far };
+        let way = MemoryPath::new(Rate::gbps(100.0), Rate::gbps(100.0), nanos(100));
+        let mut memory = Memory::new(&[near, far], &[way, MemoryPath { behind: Some(0), ..way }]);
         let alone = memory.clone().read(Picos::ZERO, Picos::ZERO, 0, 4096);
         memory.read(Picos::ZERO, Picos::ZERO, 1, 4096);
         assert_eq!(memory.read(Picos::ZERO, Picos::ZERO, 0, 4096), alone);
@@ -337,8 +339,8 @@ mod tests {
     #[test]
     fn others_leave_a_way_the_rest_of_its_rate() {
         let mut memory = Memory::new(
-            &[Place { rate: Rate::gbps(8000.0), latency: nanos(90), partial: nanos(90), way: Some(0) }],
-            &[Way { load: 0.75, ..Way::new(Rate::gbps(400.0), Rate::gbps(400.0), nanos(100)) }],
+            &[MemoryUnit { rate: Rate::gbps(8000.0), latency: nanos(90), partial: nanos(90), way: Some(0) }],
+            &[MemoryPath { load: 0.75, ..MemoryPath::new(Rate::gbps(400.0), Rate::gbps(400.0), nanos(100)) }],
         );
         let mut now = Picos::ZERO;
         for _ in 0..1000 {

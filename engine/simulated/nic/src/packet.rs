@@ -10,7 +10,7 @@ pub const BURST_BYTES: u64 = 4096;
 
 /// Operations of work requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum WrOperation {
     /// Into a receive WQE of the peer.
     Send,
     /// To an address of the peer.
@@ -21,7 +21,7 @@ pub enum Operation {
     Atomic,
 }
 
-impl Operation {
+impl WrOperation {
     /// Whether its payload comes from the peer, as the answer to a request.
     pub fn brings_back(self) -> bool {
         matches!(self, Self::Read | Self::Atomic)
@@ -30,7 +30,7 @@ impl Operation {
 
 /// What the headers of a packet say that it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketKind {
     /// SEND.
     Send,
     /// RDMA WRITE.
@@ -47,7 +47,7 @@ pub enum Kind {
     NotReady,
 }
 
-impl Kind {
+impl PacketKind {
     /// Whether it is for the requester of its QP.
     pub fn is_answer(self) -> bool {
         match self {
@@ -59,7 +59,7 @@ impl Kind {
 
 /// The ports that packets take: of the NIC that sends them, and of the one that they go to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ports {
+pub struct PacketPorts {
     /// By which they leave, from 0.
     pub leave: u8,
     /// At which they arrive, from 0.
@@ -89,7 +89,7 @@ pub struct Piece {
 #[derive(Debug, Clone, Copy)]
 pub struct Burst {
     /// What they are.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Whether its QP is a reliable connection.
     pub is_reliable: bool,
     /// The QP on the NIC that they go to.
@@ -97,7 +97,7 @@ pub struct Burst {
     /// Whether that is the NIC that they come from.
     pub is_loopback: bool,
     /// The ports that they take.
-    pub ports: Ports,
+    pub ports: PacketPorts,
     /// Number of the first packet; of an answer, the number that it speaks of.
     pub number: u64,
     /// Numbers that they take; those of a READ request are those of its response.
@@ -114,13 +114,13 @@ pub struct Burst {
 
 impl Burst {
     /// A burst of nothing, to a QP.
-    pub fn new(kind: Kind, to: u32, is_loopback: bool, is_reliable: bool, number: u64) -> Self {
+    pub fn new(kind: PacketKind, to: u32, is_loopback: bool, is_reliable: bool, number: u64) -> Self {
         Self {
             kind,
             is_reliable,
             to,
             is_loopback,
-            ports: Ports::default(),
+            ports: PacketPorts::default(),
             number,
             numbers: 0,
             packets: 0,
@@ -138,12 +138,12 @@ impl Burst {
 
     /// Whether it answers an atomic request: such an answer is a burst of its own.
     pub fn is_atomic_answer(&self) -> bool {
-        self.kind == Kind::ReadResponse && self.pieces[0].is_atomic
+        self.kind == PacketKind::ReadResponse && self.pieces[0].is_atomic
     }
 
     /// Adds a piece whose packets have these headers.
     pub fn add(&mut self, piece: Piece, headers: &Headers) {
-        let is_request = self.kind == Kind::ReadRequest;
+        let is_request = self.kind == PacketKind::ReadRequest;
         let payload = if is_request { 0 } else { u64::from(piece.bytes) };
         let packets = if is_request { 1 } else { u64::from(piece.packets) };
         self.numbers += u64::from(piece.packets);
@@ -153,10 +153,10 @@ impl Burst {
         if is_request && piece.is_atomic {
             self.wire += headers.atomic - headers.reth;
         }
-        if self.kind == Kind::Write && piece.is_first {
+        if self.kind == PacketKind::Write && piece.is_first {
             self.wire += headers.reth;
         }
-        if !self.is_reliable && self.kind == Kind::Send {
+        if !self.is_reliable && self.kind == PacketKind::Send {
             self.wire += packets * headers.datagram;
         }
         self.pieces[usize::from(self.count)] = piece;
@@ -191,12 +191,12 @@ impl Burst {
 
     /// The same, by these ports.
     #[must_use]
-    pub fn by(self, ports: Ports) -> Self {
+    pub fn by(self, ports: PacketPorts) -> Self {
         Self { ports, ..self }
     }
 
     /// An answer without payload, of one packet.
-    pub fn answer(kind: Kind, to: u32, is_loopback: bool, number: u64, headers: &Headers) -> Self {
+    pub fn answer(kind: PacketKind, to: u32, is_loopback: bool, number: u64, headers: &Headers) -> Self {
         let wire = headers.of(kind);
         Self { packets: 1, wire, ..Self::new(kind, to, is_loopback, true, number) }
     }
@@ -225,11 +225,13 @@ pub struct Headers {
 }
 
 impl Headers {
-    fn of(&self, kind: Kind) -> u64 {
+    fn of(&self, kind: PacketKind) -> u64 {
         match kind {
-            Kind::Send | Kind::Write => self.each,
-            Kind::ReadRequest => self.each + self.reth,
-            Kind::ReadResponse | Kind::Ack | Kind::Nak | Kind::NotReady => self.each + self.aeth,
+            PacketKind::Send | PacketKind::Write => self.each,
+            PacketKind::ReadRequest => self.each + self.reth,
+            PacketKind::ReadResponse | PacketKind::Ack | PacketKind::Nak | PacketKind::NotReady => {
+                self.each + self.aeth
+            }
         }
     }
 }

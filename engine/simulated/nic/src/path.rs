@@ -6,7 +6,7 @@
 use kelpie_events::Picos;
 
 use crate::memory::Memory;
-use crate::pcie::{Amount, Link};
+use crate::pcie::{Link, ReadAmount};
 
 /// The attribute of a write. Source: PCIe base specification, section 2.2.6.4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub enum Order {
 
 /// Requests to read that are on their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct ReadSpan {
     /// When the first line of the answer is at the root complex.
     pub first: Picos,
     /// When the last is.
     pub last: Picos,
     /// What was asked for.
-    pub amount: Amount,
+    pub amount: ReadAmount,
 }
 
 /// A NIC's way into memory.
@@ -51,14 +51,14 @@ impl Path {
 
     /// Asks for as much as there are tags for; nothing if there is none. [`Path::answer`] is due at the first
     /// line.
-    pub fn read(&mut self, now: Picos, place: usize, wanted: Amount) -> Option<Asked> {
+    pub fn read(&mut self, now: Picos, place: usize, wanted: ReadAmount) -> Option<ReadSpan> {
         let (at_root, amount) = self.link.read(now, wanted)?;
         let [first, last] = self.memory.read(at_root, self.written, place, amount.bytes);
-        Some(Asked { first, last, amount })
+        Some(ReadSpan { first, last, amount })
     }
 
     /// The first line of an answer is at the root complex; says when all of it is on the NIC.
-    pub fn answer(&mut self, now: Picos, asked: Asked) -> Picos {
+    pub fn answer(&mut self, now: Picos, asked: ReadSpan) -> Picos {
         self.link.answer(now, asked.amount, asked.last)
     }
 
@@ -87,12 +87,12 @@ mod tests {
     use kelpie_events::Rate;
 
     use super::*;
-    use crate::memory::{Place, Way};
-    use crate::pcie::Config;
+    use crate::memory::{MemoryPath, MemoryUnit};
+    use crate::pcie::PcieConfig;
 
     /// PCIe 4.0 x16, memory of the own socket, and memory of the other 400 ns further.
     fn path() -> Path {
-        let link = Link::new(Config {
+        let link = Link::new(PcieConfig {
             rate: Rate::gbps(252.0),
             latency: Picos::new(100_000),
             overhead: 20,
@@ -103,9 +103,9 @@ mod tests {
             sleep: None,
         });
         let near =
-            Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
-        let way = Way::new(Rate::gbps(166.0), Rate::gbps(166.0), Picos::new(400_000));
-        Path::new(link, Memory::new(&[near, Place { way: Some(0), ..near }], &[way]))
+            MemoryUnit { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
+        let way = MemoryPath::new(Rate::gbps(166.0), Rate::gbps(166.0), Picos::new(400_000));
+        Path::new(link, Memory::new(&[near, MemoryUnit { way: Some(0), ..near }], &[way]))
     }
 
     fn write(path: &mut Path, place: usize, order: Order) -> Picos {
@@ -126,12 +126,12 @@ mod tests {
     #[test]
     fn a_read_begins_after_the_writes_before_it_and_not_after_those_behind_it() {
         let mut path = path();
-        let alone = path.read(Picos::ZERO, 0, Amount { bytes: 64, requests: 1 }).expect("a tag").first;
+        let alone = path.read(Picos::ZERO, 0, ReadAmount { bytes: 64, requests: 1 }).expect("a tag").first;
         let written = write(&mut path, 1, Order::Relaxed);
-        let behind = path.read(Picos::ZERO, 0, Amount { bytes: 64, requests: 1 }).expect("a tag").first;
+        let behind = path.read(Picos::ZERO, 0, ReadAmount { bytes: 64, requests: 1 }).expect("a tag").first;
         assert!(alone < written && behind > written, "{alone:?} {written:?} {behind:?}");
         let mut other = self::path();
-        let read = other.read(Picos::ZERO, 1, Amount { bytes: 1 << 15, requests: 64 }).expect("tags").last;
+        let read = other.read(Picos::ZERO, 1, ReadAmount { bytes: 1 << 15, requests: 64 }).expect("tags").last;
         assert!(write(&mut other, 0, Order::Strict) < read, "no write waits for a read");
     }
 

@@ -10,7 +10,7 @@ use kelpie_events::{Picos, Rate, Server};
 
 /// What a link is.
 #[derive(Debug, Clone, Copy)]
-pub struct Config {
+pub struct PcieConfig {
     /// In each direction, what the lanes carry after their encoding.
     pub rate: Rate,
     /// From one end to the other.
@@ -26,12 +26,12 @@ pub struct Config {
     /// Data of writes that the root complex has room for until memory took them. Units: bytes.
     pub write_credits: u64,
     /// How it saves power, if it does.
-    pub sleep: Option<Sleep>,
+    pub sleep: Option<LinkSleep>,
 }
 
 /// How a link saves power. Source: PCIe base specification, section 5.4.1 (active state power management, L1).
 #[derive(Debug, Clone, Copy)]
-pub struct Sleep {
+pub struct LinkSleep {
     /// It sleeps after so much time without traffic.
     pub after: Picos,
     /// What waking takes.
@@ -40,14 +40,14 @@ pub struct Sleep {
 
 /// What is read: data, and the requests for it, of which each takes a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
+pub struct ReadAmount {
     /// Units: bytes.
     pub bytes: u64,
     /// Requests, each for data that lie together.
     pub requests: u32,
 }
 
-impl Amount {
+impl ReadAmount {
     /// Both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -57,7 +57,7 @@ impl Amount {
 
 /// What went over a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct PcieCounts {
     /// Reads that were asked for, one for each tag.
     pub reads: u64,
     /// Data that came back. Units: bytes.
@@ -73,7 +73,7 @@ pub struct Counts {
 /// The link between a NIC and its root complex.
 #[derive(Debug, Clone)]
 pub struct Link {
-    config: Config,
+    config: PcieConfig,
     up: Server,
     down: Server,
     /// Tags in use.
@@ -85,12 +85,12 @@ pub struct Link {
     /// Since when nothing moves, and from when on it is awake.
     idle_since: Picos,
     awake_from: Picos,
-    counts: Counts,
+    counts: PcieCounts,
 }
 
 impl Link {
     /// A link on which nothing moves.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: PcieConfig) -> Self {
         Self {
             config,
             up: Server::default(),
@@ -100,12 +100,12 @@ impl Link {
             returns: VecDeque::new(),
             idle_since: Picos::ZERO,
             awake_from: Picos::ZERO,
-            counts: Counts::default(),
+            counts: PcieCounts::default(),
         }
     }
 
     /// What went over it so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> PcieCounts {
         self.counts
     }
 
@@ -117,7 +117,7 @@ impl Link {
     /// Asks for as much of so many bytes in so many requests as there are tags for; says when the last request is at
     /// the root complex, and what was asked for, or nothing if no tag is free. Tags are free again after
     /// [`Link::finish_read`].
-    pub fn read(&mut self, now: Picos, wanted: Amount) -> Option<(Picos, Amount)> {
+    pub fn read(&mut self, now: Picos, wanted: ReadAmount) -> Option<(Picos, ReadAmount)> {
         debug_assert!(wanted.bytes > 0 && wanted.requests > 0, "a read of nothing has no answer");
         let free = self.config.tags - self.tags;
         if free == 0 {
@@ -129,7 +129,7 @@ impl Link {
         } else {
             // All requests of a read are taken for equally long.
             let bytes = wanted.bytes * u64::from(free) / u64::from(wanted.requests);
-            Amount { bytes: bytes.max(1), requests: free }
+            ReadAmount { bytes: bytes.max(1), requests: free }
         };
         self.tags += granted.requests;
         self.counts.reads += u64::from(granted.requests);
@@ -139,7 +139,7 @@ impl Link {
     }
 
     /// Memory begins to answer requests and is over at `end`; says when the last of the data is on the NIC.
-    pub fn answer(&mut self, now: Picos, amount: Amount, end: Picos) -> Picos {
+    pub fn answer(&mut self, now: Picos, amount: ReadAmount, end: Picos) -> Picos {
         self.counts.read_bytes += amount.bytes;
         let packets = amount.bytes.div_ceil(self.config.max_payload).max(amount.requests.into());
         let span = self.config.rate.time(amount.bytes + packets * self.config.overhead);
@@ -161,14 +161,14 @@ impl Link {
     }
 
     /// Requests are over.
-    pub fn finish_read(&mut self, amount: Amount) {
+    pub fn finish_read(&mut self, amount: ReadAmount) {
         debug_assert!(self.tags >= amount.requests, "a read was asked for");
         self.tags -= amount.requests;
     }
 
     /// What reading `bytes` that lie together takes.
-    pub fn amount(&self, bytes: u64) -> Amount {
-        Amount { bytes, requests: bytes.div_ceil(self.config.max_read_request) as u32 }
+    pub fn amount(&self, bytes: u64) -> ReadAmount {
+        ReadAmount { bytes, requests: bytes.div_ceil(self.config.max_read_request) as u32 }
     }
 
     /// Writes `bytes`; says when the last of them is at the root complex. The error is when to ask again, because
@@ -234,8 +234,8 @@ mod tests {
 
     #[test]
     fn a_link_that_was_idle_for_long_takes_its_time_to_wake() {
-        let sleep = Some(Sleep { after: nanos(20_000), wake: nanos(16_000) });
-        let mut link = Link::new(Config { sleep, ..config() });
+        let sleep = Some(LinkSleep { after: nanos(20_000), wake: nanos(16_000) });
+        let mut link = Link::new(PcieConfig { sleep, ..config() });
         let mut took = |at: u64| (link.write(nanos(at), 64).expect("credits") - nanos(at)) > nanos(16_000);
         // Idle from the start for less than it takes to sleep, idle for more, awake, and idle again.
         assert_eq!([10_000, 40_000, 60_000, 90_000].map(&mut took), [false, true, false, true]);
@@ -245,8 +245,8 @@ mod tests {
     }
 
     /// PCIe 4.0 x16, with 100 ns from end to end.
-    fn config() -> Config {
-        Config {
+    fn config() -> PcieConfig {
+        PcieConfig {
             rate: Rate::gbps(252.0),
             latency: nanos(100),
             overhead: 20,
@@ -264,7 +264,7 @@ mod tests {
 
     /// Reads so many requests as fast as tags allow, from memory that takes `memory` for each, beside each other. The
     /// time that it took.
-    fn read_all(config: Config, requests: u32, bytes: u64, memory: Picos) -> Picos {
+    fn read_all(config: PcieConfig, requests: u32, bytes: u64, memory: Picos) -> Picos {
         let mut link = Link::new(config);
         let mut coming: VecDeque<Picos> = VecDeque::new();
         let mut now = Picos::ZERO;
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn with_tags_enough_reads_fill_the_link_but_for_headers() {
-        let took = read_all(Config { tags: 1024, ..config() }, 20_000, 512, nanos(600));
+        let took = read_all(PcieConfig { tags: 1024, ..config() }, 20_000, 512, nanos(600));
         let expected = 252.0 * 512.0 / 532.0;
         let seen = rate(20_000 * 512, took);
         assert!((seen / expected - 1.0).abs() < 0.01, "{seen} Gbit/s, not {expected}");
@@ -302,7 +302,7 @@ mod tests {
         for (tags, bytes) in [(1, 64), (8, 64), (8, 512), (32, 256)] {
             let (memory, data) = (nanos(600), config().rate.time(bytes + 20));
             let trip = config().rate.time(20) + config().latency + memory + data + config().latency;
-            let took = read_all(Config { tags, ..config() }, 5_000, bytes, memory);
+            let took = read_all(PcieConfig { tags, ..config() }, 5_000, bytes, memory);
             let expected = (u64::from(tags) * bytes) as f64 * 8.0 / trip.as_seconds() / 1e9;
             let seen = rate(5_000 * bytes, took);
             assert!((seen / expected - 1.0).abs() < 0.02, "{tags} tags of {bytes} B: {seen} Gbit/s, not {expected}");
@@ -345,13 +345,13 @@ mod tests {
         fn more_of_anything_makes_no_read_slower(
             tags in 1u32..64, bytes in 1u64..=512, gbps in 10.0f64..500.0, memory in 0u64..2_000,
         ) {
-            let base = Config { tags, rate: Rate::gbps(gbps), ..config() };
+            let base = PcieConfig { tags, rate: Rate::gbps(gbps), ..config() };
             let took = read_all(base, 300, bytes, nanos(memory));
             for better in [
-                Config { tags: tags + 1, ..base },
-                Config { rate: Rate::gbps(gbps * 1.1), ..base },
-                Config { latency: nanos(90), ..base },
-                Config { max_payload: 1024, ..base },
+                PcieConfig { tags: tags + 1, ..base },
+                PcieConfig { rate: Rate::gbps(gbps * 1.1), ..base },
+                PcieConfig { latency: nanos(90), ..base },
+                PcieConfig { max_payload: 1024, ..base },
             ] {
                 prop_assert!(read_all(better, 300, bytes, nanos(memory)) <= took + Picos::new(300));
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use kelpie_events::Picos;
 
 use crate::cache::Cached;
-use crate::packet::{Operation, Piece, Ports};
+use crate::packet::{PacketPorts, Piece, WrOperation};
 use crate::sequence::{Receiver, Sender};
 use crate::waits::{Cause, Wait};
 
@@ -14,13 +14,13 @@ use crate::waits::{Cause, Wait};
 #[derive(Debug, Clone, Copy)]
 pub struct Connection {
     /// Transport.
-    pub transport: Transport,
+    pub transport: TransportService,
     /// The QP at the other end.
     pub peer: u32,
     /// Whether that is on the same NIC.
     pub is_loopback: bool,
     /// The ports that what it sends takes.
-    pub ports: Ports,
+    pub ports: PacketPorts,
     /// Path MTU. Units: bytes.
     pub mtu: u64,
     /// READs that may be on their way (`max_rd_atomic`).
@@ -37,7 +37,7 @@ pub struct Connection {
 
 /// What a QP promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub enum TransportService {
     /// Acknowledged and in order.
     Reliable,
     /// Connected, without acknowledgements.
@@ -50,7 +50,7 @@ pub enum Transport {
 #[derive(Debug, Clone, Copy)]
 pub struct Wqe {
     /// What to do.
-    pub operation: Operation,
+    pub operation: WrOperation,
     /// The message. Units: bytes, at least 1.
     pub bytes: u64,
     /// Segments of the list; none: the payload is in the WQE.
@@ -128,7 +128,7 @@ pub(crate) struct Owed {
 
 /// What a requester looks after on a path that loses packets.
 #[derive(Debug, Default)]
-pub(crate) struct Timer {
+pub(crate) struct RetransmitTimer {
     /// When an answer is due at the latest, and whether somebody looks then.
     pub answer_by: Picos,
     pub is_watched: bool,
@@ -198,7 +198,7 @@ pub(crate) struct Qp {
     /// Whether the rest of a message without reliability is thrown away.
     pub is_dropping: bool,
     pub ack_waits: bool,
-    pub timer: Timer,
+    pub timer: RetransmitTimer,
     /// The first and last of the bursts that arrived and are not dealt with.
     pub arrived: Option<(u32, u32)>,
 }
@@ -241,7 +241,7 @@ impl Qp {
             receive_offset: 0,
             is_dropping: false,
             ack_waits: false,
-            timer: Timer::default(),
+            timer: RetransmitTimer::default(),
             arrived: None,
         }
     }
@@ -252,6 +252,6 @@ impl Qp {
     }
 
     pub fn is_reliable(&self) -> bool {
-        self.connection.transport == Transport::Reliable
+        self.connection.transport == TransportService::Reliable
     }
 }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use kelpie_events::Picos;
 
-use crate::path::{Asked, Path};
-use crate::pcie::Amount;
+use crate::path::{Path, ReadSpan};
+use crate::pcie::ReadAmount;
 
 /// Names a part of a read that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,24 +14,24 @@ pub struct Request(u32);
 
 /// What was not asked for yet.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingRead {
     read: u32,
     place: usize,
-    amount: Amount,
+    amount: ReadAmount,
     is_begun: bool,
 }
 
 /// Reads that share a bound on how many are on their way.
 #[derive(Debug, Clone)]
-struct Class {
-    waiting: VecDeque<Waiting>,
+struct ReadClass {
+    waiting: VecDeque<WaitingRead>,
     on_their_way: u32,
     most: u32,
 }
 
 /// A read that was not answered in whole yet.
 #[derive(Debug, Clone)]
-struct Read<T, W> {
+struct OpenRead<T, W> {
     purpose: Option<T>,
     /// What has not come yet. Units: bytes.
     left: u64,
@@ -44,22 +44,22 @@ struct Read<T, W> {
 /// it.
 #[derive(Debug, Clone)]
 pub struct ReadEngine<T, W> {
-    classes: Vec<Class>,
+    classes: Vec<ReadClass>,
     /// The class that is asked first.
     turn: usize,
     /// A bit for each class of which a read waits that may go.
     ready: u32,
-    reads: Vec<Read<T, W>>,
+    reads: Vec<OpenRead<T, W>>,
     free: Vec<u32>,
     /// What was asked for, and for which read.
-    requests: Vec<(u32, Asked)>,
+    requests: Vec<(u32, ReadSpan)>,
     free_requests: Vec<u32>,
 }
 
 impl<T, W> ReadEngine<T, W> {
     /// Classes, each with so many reads on their way at most.
     pub fn new(classes: &[u32]) -> Self {
-        let class = |most: &u32| Class { waiting: VecDeque::new(), on_their_way: 0, most: (*most).max(1) };
+        let class = |most: &u32| ReadClass { waiting: VecDeque::new(), on_their_way: 0, most: (*most).max(1) };
         Self {
             classes: classes.iter().map(class).collect(),
             turn: 0,
@@ -72,14 +72,14 @@ impl<T, W> ReadEngine<T, W> {
     }
 
     /// Wants data of a memory; says the number of the read.
-    pub fn want(&mut self, class: usize, purpose: T, place: usize, amount: Amount) -> u32 {
+    pub fn want(&mut self, class: usize, purpose: T, place: usize, amount: ReadAmount) -> u32 {
         let read = self.free.pop().unwrap_or_else(|| {
-            self.reads.push(Read { purpose: None, left: 0, class, has_begun: false, waiters: Vec::new() });
+            self.reads.push(OpenRead { purpose: None, left: 0, class, has_begun: false, waiters: Vec::new() });
             self.reads.len() as u32 - 1
         });
         let slot = &mut self.reads[read as usize];
         (slot.purpose, slot.left, slot.class, slot.has_begun) = (Some(purpose), amount.bytes, class, false);
-        self.classes[class].waiting.push_back(Waiting { read, place, amount, is_begun: false });
+        self.classes[class].waiting.push_back(WaitingRead { read, place, amount, is_begun: false });
         self.note(class);
         read
     }
@@ -87,7 +87,7 @@ impl<T, W> ReadEngine<T, W> {
     /// Notes whether a read of a class may go.
     #[inline]
     fn note(&mut self, class: usize) {
-        let Class { waiting, on_their_way, most } = &self.classes[class];
+        let ReadClass { waiting, on_their_way, most } = &self.classes[class];
         let may_go = waiting.front().is_some_and(|waiting| waiting.is_begun || on_their_way < most);
         self.ready = self.ready & !(1 << class) | u32::from(may_go) << class;
     }
@@ -187,8 +187,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::memory::{Memory, Place};
-    use crate::pcie::{Config, Link};
+    use crate::memory::{Memory, MemoryUnit};
+    use crate::pcie::{Link, PcieConfig};
 
     #[derive(Clone, Copy)]
     enum Event {
@@ -199,7 +199,7 @@ mod tests {
     /// Reads these many bytes each, all wanted at once; in which order they came, when the last did, and the most tags
     /// that were in use.
     fn read(sizes: &[u64], tags: u32) -> (Vec<usize>, Picos, u32) {
-        let link = Link::new(Config {
+        let link = Link::new(PcieConfig {
             rate: Rate::gbps(252.0),
             latency: Picos::new(100_000),
             overhead: 20,
@@ -210,7 +210,7 @@ mod tests {
             sleep: None,
         });
         let place =
-            Place { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
+            MemoryUnit { rate: Rate::gbps(800.0), latency: Picos::new(90_000), partial: Picos::new(90_000), way: None };
         let mut path = Path::new(link, Memory::new(&[place], &[]));
         let (mut engine, mut events) = (ReadEngine::new(&[u32::MAX]), Events::default());
         for (index, bytes) in sizes.iter().enumerate() {

@@ -3,14 +3,14 @@
 use kelpie_events::Picos;
 
 use crate::cache::{Cached, LINE, Lookup};
-use crate::held::{Step, Waiter, Write};
+use crate::held::{ReceiveStep, Waiter, Write};
 use crate::nic::{Event, Nic, Outside};
-use crate::packet::{BURST_BYTES, Burst, Kind};
+use crate::packet::{BURST_BYTES, Burst, PacketKind};
 use crate::path::Order;
 use crate::pipeline::Claim;
 use crate::port::Answer;
 use crate::qp::{Owed, Segment};
-use crate::sequence::{self, Packet};
+use crate::sequence::{self, SequenceCheck};
 use crate::waits::{Cause, Side};
 
 /// A completion queue entry. Units: bytes. Source: mlx5, `struct mlx5_cqe64`.
@@ -56,16 +56,16 @@ impl Nic {
         loop {
             let Burst { kind, to: qp, .. } = self.held[id as usize].burst;
             let waits = match self.held[id as usize].step {
-                Step::Context => {
-                    self.held[id as usize].step = Step::Rest;
+                ReceiveStep::Context => {
+                    self.held[id as usize].step = ReceiveStep::Rest;
                     self.need_context(qp, kind.is_answer(), false, Waiter::Job(id))
                 }
-                Step::Rest => {
-                    self.held[id as usize].step = Step::Check;
+                ReceiveStep::Rest => {
+                    self.held[id as usize].step = ReceiveStep::Check;
                     self.need_context(qp, kind.is_answer(), true, Waiter::Job(id))
                 }
-                Step::Check => {
-                    self.held[id as usize].step = Step::Receives;
+                ReceiveStep::Check => {
+                    self.held[id as usize].step = ReceiveStep::Receives;
                     if !self.check(now, id, out) {
                         self.tally.unused += self.held[id as usize].burst.packets;
                         self.next_job(id);
@@ -74,28 +74,28 @@ impl Nic {
                     }
                     0
                 }
-                Step::Receives => {
-                    self.held[id as usize].step = Step::Entries;
+                ReceiveStep::Receives => {
+                    self.held[id as usize].step = ReceiveStep::Entries;
                     match kind {
-                        Kind::Send => self.need_receives(id),
-                        Kind::ReadResponse => self.need_scatter_list(id, out),
+                        PacketKind::Send => self.need_receives(id),
+                        PacketKind::ReadResponse => self.need_scatter_list(id, out),
                         _ => 0,
                     }
                 }
-                Step::Entries => {
-                    self.held[id as usize].step = Step::Pages;
+                ReceiveStep::Entries => {
+                    self.held[id as usize].step = ReceiveStep::Pages;
                     self.find_targets(id, out);
                     self.translate_targets(id, false)
                 }
-                Step::Pages => {
-                    self.held[id as usize].step = Step::Work;
+                ReceiveStep::Pages => {
+                    self.held[id as usize].step = ReceiveStep::Work;
                     self.translate_targets(id, true)
                 }
-                Step::Work => {
+                ReceiveStep::Work => {
                     let burst = self.held[id as usize].burst;
                     let times = self.config.receive_times;
                     let begun = burst.pieces().iter().filter(|piece| piece.is_first).count() as u64;
-                    let (packets, is_response) = (burst.packets, kind == Kind::ReadResponse);
+                    let (packets, is_response) = (burst.packets, kind == PacketKind::ReadResponse);
                     let span = times.packet * packets + times.message * begun;
                     let worked = self.units.work(self.units.of(qp), now, span);
                     let answered = if is_response && packets > begun {
@@ -126,25 +126,25 @@ impl Nic {
         let burst = self.held[id as usize].burst;
         let qp = burst.to;
         if burst.kind.is_answer() {
-            return burst.kind != Kind::ReadResponse || self.is_next_response(now, &burst, out);
+            return burst.kind != PacketKind::ReadResponse || self.is_next_response(now, &burst, out);
         }
         let state = &mut self.qps[qp as usize];
         if burst.is_reliable {
             match state.receiver.arrive_many(burst.number, burst.numbers) {
-                Packet::Next => {}
-                Packet::Again if burst.kind == Kind::ReadRequest => {
+                SequenceCheck::Next => {}
+                SequenceCheck::Again if burst.kind == PacketKind::ReadRequest => {
                     // What is asked for again is read again.
                     let end = burst.number + burst.numbers;
                     state.receiver.skip_to(state.receiver.expected().max(end));
                 }
-                Packet::Again => {
+                SequenceCheck::Again => {
                     self.acknowledge(now, qp, out);
                     return false;
                 }
-                Packet::Beyond { nak } => {
+                SequenceCheck::Beyond { nak } => {
                     if nak.is_some() {
                         self.tally.naks += 1;
-                        self.refuse(now, qp, Kind::Nak, out);
+                        self.refuse(now, qp, PacketKind::Nak, out);
                     }
                     return false;
                 }
@@ -160,7 +160,7 @@ impl Nic {
                 (state.is_dropping, state.receive_offset) = (false, 0);
             }
         }
-        burst.kind != Kind::Send || self.take_receives(now, id, out)
+        burst.kind != PacketKind::Send || self.take_receives(now, id, out)
     }
 
     /// Takes receive WQEs for the messages of a burst; what finds none is cut off. Says whether anything is left.
@@ -195,7 +195,7 @@ impl Nic {
             if state.is_reliable() {
                 state.receiver.refuse(cut);
                 self.tally.not_ready += 1;
-                self.refuse(now, qp, Kind::NotReady, out);
+                self.refuse(now, qp, PacketKind::NotReady, out);
             } else {
                 state.is_dropping = true;
                 self.tally.no_receive += (pieces - used) as u64;
@@ -204,7 +204,7 @@ impl Nic {
         used > 0
     }
 
-    fn refuse(&mut self, now: Picos, qp: u32, kind: Kind, out: &mut impl Outside) {
+    fn refuse(&mut self, now: Picos, qp: u32, kind: PacketKind, out: &mut impl Outside) {
         let state = &self.qps[qp as usize];
         let (connection, number) = (state.connection, state.receiver.expected());
         let headers = &self.config.headers;
@@ -274,7 +274,7 @@ impl Nic {
         let held = &self.held[id as usize];
         let qp = held.burst.to;
         match held.burst.kind {
-            Kind::Write => {
+            PacketKind::Write => {
                 let all = held.burst.pieces().iter();
                 targets.extend(all.map(|piece| Segment {
                     key: piece.key,
@@ -282,7 +282,7 @@ impl Nic {
                     bytes: piece.bytes.into(),
                 }));
             }
-            Kind::Send => {
+            PacketKind::Send => {
                 let (mut index, mut offset) = (held.receive, held.receive_offset);
                 let first = index;
                 for piece in held.burst.pieces() {
@@ -294,7 +294,7 @@ impl Nic {
                 self.forget_receives(qp, first, index);
                 self.read_receives_ahead(qp);
             }
-            Kind::ReadResponse => {
+            PacketKind::ReadResponse => {
                 let state = &self.qps[qp as usize];
                 let (mut index, mut offset) = (state.response, state.response_offset);
                 let burst = held.burst;
@@ -317,7 +317,7 @@ impl Nic {
                 let state = &mut self.qps[qp as usize];
                 (state.response, state.response_offset) = (index, offset);
             }
-            Kind::ReadRequest | Kind::Ack | Kind::Nak | Kind::NotReady => {}
+            PacketKind::ReadRequest | PacketKind::Ack | PacketKind::Nak | PacketKind::NotReady => {}
         }
         self.held[id as usize].segments = targets;
     }
@@ -335,13 +335,13 @@ impl Nic {
         let qp = burst.to;
         self.next_job(id);
         match burst.kind {
-            Kind::Send | Kind::Write | Kind::ReadResponse => {
+            PacketKind::Send | PacketKind::Write | PacketKind::ReadResponse => {
                 self.held[id as usize].since = now;
                 self.writes.push_back(Write::Burst(id));
                 self.write(now, out);
                 return;
             }
-            Kind::ReadRequest => {
+            PacketKind::ReadRequest => {
                 let mut number = burst.number;
                 for piece in burst.pieces() {
                     self.qps[qp as usize].owed.push_back(Owed { piece: *piece, number, sent: 0 });
@@ -350,12 +350,12 @@ impl Nic {
                 out.delivered(&burst);
                 self.has_work(qp);
             }
-            Kind::Ack => self.answered(now, qp, sequence::Answer::Ack(burst.number), out),
-            Kind::Nak => self.answered(now, qp, sequence::Answer::Nak(burst.number), out),
-            Kind::NotReady => {
+            PacketKind::Ack => self.answered(now, qp, sequence::ReceiverResponse::Ack(burst.number), out),
+            PacketKind::Nak => self.answered(now, qp, sequence::ReceiverResponse::Nak(burst.number), out),
+            PacketKind::NotReady => {
                 let until = now + self.config.not_ready_timer;
                 self.qps[qp as usize].silent_until = until;
-                self.answered(now, qp, sequence::Answer::Nak(burst.number), out);
+                self.answered(now, qp, sequence::ReceiverResponse::Nak(burst.number), out);
                 out.at(until, Event::Wake(qp));
             }
         }
@@ -363,15 +363,15 @@ impl Nic {
     }
 
     /// An answer says how far a QP's messages are complete, and perhaps from where to begin again.
-    pub(crate) fn answered(&mut self, now: Picos, qp: u32, answer: sequence::Answer, out: &mut impl Outside) {
+    pub(crate) fn answered(&mut self, now: Picos, qp: u32, answer: sequence::ReceiverResponse, out: &mut impl Outside) {
         let answer = self.believed(qp, answer, out);
         let state = &mut self.qps[qp as usize];
         let acked = state.sender.acked();
         let complete = state.sender.answered(answer);
-        let has_moved = state.sender.acked() > acked || matches!(answer, sequence::Answer::Nak(_));
+        let has_moved = state.sender.acked() > acked || matches!(answer, sequence::ReceiverResponse::Nak(_));
         let first = state.completed;
         state.completed += complete;
-        if matches!(answer, sequence::Answer::Nak(_)) {
+        if matches!(answer, sequence::ReceiverResponse::Nak(_)) {
             let (messages, packets) = state.sender.position();
             let before = state.next;
             (state.next, state.offset) = (state.completed + messages, packets * state.connection.mtu);
@@ -449,25 +449,25 @@ impl Nic {
         out.delivered(&burst);
         let ended = burst.pieces().iter().filter(|piece| piece.is_last).count() as u64;
         match burst.kind {
-            Kind::ReadResponse => {
+            PacketKind::ReadResponse => {
                 let state = &mut self.qps[qp as usize];
                 // One that a timer has given up is not among them.
                 let open = ended.min(state.reads_open.into());
                 state.reads_open -= open as u32;
                 self.reads_on_their_way -= open;
-                self.answered(now, qp, sequence::Answer::Ack(burst.number + burst.numbers), out);
+                self.answered(now, qp, sequence::ReceiverResponse::Ack(burst.number + burst.numbers), out);
                 if ended > 0 {
                     self.has_work(qp);
                 }
             }
-            Kind::Send => {
+            PacketKind::Send => {
                 for index in receive..receive + ended {
                     self.writes.push_back(Write::Completion { qp, index, of_receive: true });
                 }
             }
             _ => {}
         }
-        if burst.kind != Kind::ReadResponse && burst.is_reliable && ended > 0 {
+        if burst.kind != PacketKind::ReadResponse && burst.is_reliable && ended > 0 {
             self.acknowledge(now, qp, out);
         }
         self.leave_buffer(now, id, out);

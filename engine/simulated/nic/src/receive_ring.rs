@@ -8,7 +8,7 @@ use rand::RngExt;
 
 use crate::cache::{Cached, Key, LINE, Lookup};
 use crate::config::WhenBusy;
-use crate::held::{Step, Waiter, class, kind};
+use crate::held::{ReceiveStep, Waiter, class, kind};
 use crate::nic::Nic;
 use crate::qp::Connection;
 
@@ -239,7 +239,7 @@ impl Nic {
                 (Whereabouts::Here, _) => {}
                 (Whereabouts::Unknown, Some(page)) => {
                     // Where it lies is not known yet, so that it is looked for again.
-                    self.held[id as usize].step = Step::Receives;
+                    self.held[id as usize].step = ReceiveStep::Receives;
                     self.reads.wait(page, Waiter::Job(id));
                     self.held[id as usize].cause = Cached::RingPage.cause();
                     waits += 1;

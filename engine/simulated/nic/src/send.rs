@@ -5,8 +5,8 @@ use kelpie_events::Picos;
 use crate::cache::{Cached, Key, Lookup};
 use crate::held::{Purpose, Waiter, Write, class, kind};
 use crate::nic::{Nic, Outside};
-use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, Kind, Operation, Piece};
-use crate::pcie::Amount;
+use crate::packet::{BURST_BYTES, BURST_PACKETS, Burst, PacketKind, Piece, WrOperation};
+use crate::pcie::ReadAmount;
 use crate::pipeline::Claim;
 use crate::qp::{Stage, Wqe};
 use crate::waits::{Cause, Side, Wait};
@@ -220,7 +220,7 @@ impl Nic {
         let segments = std::mem::take(&mut self.held[planned as usize].segments);
         let burst = &self.held[planned as usize].burst;
         let together = segments.len().div_ceil(burst.pieces().len().max(1)) * announced;
-        let is_request = burst.kind != Kind::ReadResponse;
+        let is_request = burst.kind != PacketKind::ReadResponse;
         let end = match (is_rest, is_request) {
             (true, _) => until,
             (false, true) => segments.len().min(from + together),
@@ -264,9 +264,9 @@ impl Nic {
     fn plan_requests(&mut self, qp: u32, out: &impl Outside) -> u32 {
         let first = out.wqe(qp, self.qps[qp as usize].next);
         let kind = match first.operation {
-            Operation::Send => Kind::Send,
-            Operation::Write => Kind::Write,
-            Operation::Read | Operation::Atomic => Kind::ReadRequest,
+            WrOperation::Send => PacketKind::Send,
+            WrOperation::Write => PacketKind::Write,
+            WrOperation::Read | WrOperation::Atomic => PacketKind::ReadRequest,
         };
         let state = &self.qps[qp as usize];
         let connection = state.connection;
@@ -279,7 +279,7 @@ impl Nic {
         loop {
             let (index, offset) = (self.qps[qp as usize].next, self.qps[qp as usize].offset);
             let Some(piece) = self.take_piece(qp, &wqe, &mut burst) else { break };
-            if piece.bytes > 0 && kind != Kind::ReadRequest {
+            if piece.bytes > 0 && kind != PacketKind::ReadRequest {
                 let part = offset..offset + u64::from(piece.bytes);
                 out.portions(qp, index, part, |portion| segments.push(portion));
             }
@@ -289,7 +289,7 @@ impl Nic {
             }
             wqe = out.wqe(qp, next);
             let may_read = self.qps[qp as usize].reads_open < connection.max_reads;
-            if wqe.operation != first.operation || (kind == Kind::ReadRequest && !may_read) {
+            if wqe.operation != first.operation || (kind == PacketKind::ReadRequest && !may_read) {
                 break;
             }
         }
@@ -333,7 +333,7 @@ impl Nic {
             packets: packets as u32,
             is_first: offset == 0,
             is_last: bytes == rest,
-            is_atomic: wqe.operation == Operation::Atomic,
+            is_atomic: wqe.operation == WrOperation::Atomic,
         };
         burst.add(piece, &headers);
         if piece.is_last {
@@ -371,7 +371,7 @@ impl Nic {
         let headers = self.config.headers;
         let state = &self.qps[qp as usize];
         let (connection, number) = (state.connection, state.owed[0].number + state.owed[0].sent);
-        let burst = Burst::new(Kind::ReadResponse, connection.peer, connection.is_loopback, true, number);
+        let burst = Burst::new(PacketKind::ReadResponse, connection.peer, connection.is_loopback, true, number);
         let id = self.hold(burst.by(connection.ports), qp);
         let held = &mut self.held[id as usize];
         let state = &mut self.qps[qp as usize];
@@ -436,7 +436,7 @@ impl Nic {
         held.since = now;
         let (is_loopback, packets) = (held.burst.is_loopback, held.burst.packets);
         // Segments of the same memory are one read of several requests.
-        let mut run: Option<(usize, Amount)> = None;
+        let mut run: Option<(usize, ReadAmount)> = None;
         for segment in &held.segments {
             let place = self.regions[segment.key as usize].place;
             let amount = self.path.link.amount(segment.bytes);

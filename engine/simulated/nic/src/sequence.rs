@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// What a receiver answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ReceiverResponse {
     /// All packets below this number arrived.
     Ack(u64),
     /// The packet of this number is missing: all from it on have to be sent again.
@@ -67,14 +67,14 @@ impl Sender {
     }
 
     /// An answer arrives; says how many messages are complete by it.
-    pub fn answered(&mut self, answer: Answer) -> u64 {
-        let (Answer::Ack(below) | Answer::Nak(below)) = answer;
+    pub fn answered(&mut self, answer: ReceiverResponse) -> u64 {
+        let (ReceiverResponse::Ack(below) | ReceiverResponse::Nak(below)) = answer;
         // An old answer says nothing new, and one from the future is not believed.
         if below < self.acked || below > self.fresh {
             return 0;
         }
         self.acked = below;
-        if let Answer::Nak(missing) = answer {
+        if let ReceiverResponse::Nak(missing) = answer {
             self.next = missing;
         }
         self.next = self.next.max(below);
@@ -119,7 +119,7 @@ impl Sender {
 
 /// What a packet is to its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packet {
+pub enum SequenceCheck {
     /// The next one.
     Next,
     /// One that arrived before: it is answered again, and its data are not used.
@@ -127,7 +127,7 @@ pub enum Packet {
     /// One behind a gap: it is not used. The first behind a gap makes a NAK.
     Beyond {
         /// What to answer, if this is the first.
-        nak: Option<Answer>,
+        nak: Option<ReceiverResponse>,
     },
 }
 
@@ -140,22 +140,22 @@ pub struct Receiver {
 
 impl Receiver {
     /// A packet arrives.
-    pub fn arrive(&mut self, packet: u64) -> Packet {
+    pub fn arrive(&mut self, packet: u64) -> SequenceCheck {
         self.arrive_many(packet, 1)
     }
 
     /// So many packets arrive, of which the first has this number.
-    pub fn arrive_many(&mut self, first: u64, packets: u64) -> Packet {
+    pub fn arrive_many(&mut self, first: u64, packets: u64) -> SequenceCheck {
         match first.cmp(&self.expected) {
             Ordering::Equal => {
                 self.expected += packets;
                 self.has_complained = false;
-                Packet::Next
+                SequenceCheck::Next
             }
-            Ordering::Less => Packet::Again,
+            Ordering::Less => SequenceCheck::Again,
             Ordering::Greater => {
                 let is_first = !std::mem::replace(&mut self.has_complained, true);
-                Packet::Beyond { nak: is_first.then_some(Answer::Nak(self.expected)) }
+                SequenceCheck::Beyond { nak: is_first.then_some(ReceiverResponse::Nak(self.expected)) }
             }
         }
     }
@@ -179,8 +179,8 @@ impl Receiver {
     }
 
     /// The acknowledgement of all that arrived.
-    pub fn ack(&self) -> Answer {
-        Answer::Ack(self.expected)
+    pub fn ack(&self) -> ReceiverResponse {
+        ReceiverResponse::Ack(self.expected)
     }
 }
 
@@ -198,15 +198,15 @@ mod tests {
         }
         let sent: Vec<u64> = std::iter::from_fn(|| sender.send()).collect();
         assert_eq!((sent, sender.open()), (vec![0, 1, 2, 3, 4, 5], 6));
-        assert_eq!([1, 4, 4, 2, 6].map(|below| sender.answered(Answer::Ack(below))), [0, 2, 0, 0, 1]);
-        assert_eq!(sender.answered(Answer::Ack(99)), 0, "more than was sent is not believed");
+        assert_eq!([1, 4, 4, 2, 6].map(|below| sender.answered(ReceiverResponse::Ack(below))), [0, 2, 0, 0, 1]);
+        assert_eq!(sender.answered(ReceiverResponse::Ack(99)), 0, "more than was sent is not believed");
         for packets in [2, 3] {
             sender.add(packets);
         }
         assert_eq!((sender.position(), sender.send_many(2), sender.position()), ((0, 0), 6, (1, 0)));
         sender.send_many(1);
-        assert_eq!((sender.answered(Answer::Ack(7)), sender.position()), (0, (1, 1)));
-        sender.answered(Answer::Nak(7));
+        assert_eq!((sender.answered(ReceiverResponse::Ack(7)), sender.position()), (0, (1, 1)));
+        sender.answered(ReceiverResponse::Nak(7));
         assert_eq!(sender.position(), (0, 1), "the second packet of the first open message");
     }
 
@@ -215,12 +215,12 @@ mod tests {
         let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
         sender.add(5);
         let sent: Vec<u64> = std::iter::from_fn(|| sender.send()).collect();
-        let nak = Answer::Nak(1);
+        let nak = ReceiverResponse::Nak(1);
         // Packet 1 is lost.
-        let seen: Vec<Packet> =
+        let seen: Vec<SequenceCheck> =
             sent.iter().filter(|packet| **packet != 1).map(|packet| receiver.arrive(*packet)).collect();
-        let quiet = Packet::Beyond { nak: None };
-        assert_eq!(seen, [Packet::Next, Packet::Beyond { nak: Some(nak) }, quiet, quiet]);
+        let quiet = SequenceCheck::Beyond { nak: None };
+        assert_eq!(seen, [SequenceCheck::Next, SequenceCheck::Beyond { nak: Some(nak) }, quiet, quiet]);
         assert_eq!(sender.answered(nak), 0);
         assert_eq!(sender.position(), (0, 1));
         let again: Vec<u64> = std::iter::from_fn(|| sender.send()).collect();
@@ -232,13 +232,13 @@ mod tests {
         let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
         sender.add(2);
         let first = sender.send().expect("two packets");
-        assert_eq!(receiver.arrive(first), Packet::Next);
+        assert_eq!(receiver.arrive(first), SequenceCheck::Next);
         receiver.refuse(1);
         let second = sender.send().expect("two packets");
-        assert_eq!(receiver.arrive(second), Packet::Beyond { nak: None }, "the refusal was an answer");
-        sender.answered(Answer::Nak(0));
+        assert_eq!(receiver.arrive(second), SequenceCheck::Beyond { nak: None }, "the refusal was an answer");
+        sender.answered(ReceiverResponse::Nak(0));
         let again = [sender.send(), sender.send()].map(|packet| receiver.arrive(packet.expect("again")));
-        assert_eq!(again, [Packet::Next, Packet::Next]);
+        assert_eq!(again, [SequenceCheck::Next, SequenceCheck::Next]);
     }
 
     proptest! {
@@ -269,12 +269,12 @@ mod tests {
                         continue;
                     }
                     let answer = match receiver.arrive(packet) {
-                        Packet::Next => {
+                        SequenceCheck::Next => {
                             delivered.push(packet);
                             Some(receiver.ack())
                         }
-                        Packet::Again => Some(receiver.ack()),
-                        Packet::Beyond { nak } => nak,
+                        SequenceCheck::Again => Some(receiver.ack()),
+                        SequenceCheck::Beyond { nak } => nak,
                     };
                     if let Some(answer) = answer.filter(|_| !is_lost()) {
                         complete += sender.answered(answer);

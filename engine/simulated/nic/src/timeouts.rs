@@ -7,7 +7,7 @@ use kelpie_events::Picos;
 
 use crate::nic::{Event, Nic, Outside};
 use crate::packet::Burst;
-use crate::sequence::Answer;
+use crate::sequence::ReceiverResponse;
 
 impl Nic {
     /// A request has left: if it is the oldest that waits for an answer, its timer begins.
@@ -37,20 +37,20 @@ impl Nic {
             self.tally.timeouts += 1;
             state.timer.answer_by = now + timeout;
             let missing = state.sender.acked();
-            self.answered(now, qp, Answer::Nak(missing), out);
+            self.answered(now, qp, ReceiverResponse::Nak(missing), out);
         }
         out.at(self.qps[qp as usize].timer.answer_by, Event::Timeout(qp));
     }
 
     /// What an answer says if responses may be lost: nothing of a READ whose response has not come.
-    pub(crate) fn believed(&mut self, qp: u32, answer: Answer, out: &impl Outside) -> Answer {
+    pub(crate) fn believed(&mut self, qp: u32, answer: ReceiverResponse, out: &impl Outside) -> ReceiverResponse {
         if self.config.ack_timeout.is_none() || !self.qps[qp as usize].is_reliable() {
             return answer;
         }
         let missing = self.response_number(qp, out).unwrap_or(u64::MAX);
         match answer {
-            Answer::Ack(below) => Answer::Ack(below.min(missing)),
-            Answer::Nak(below) => Answer::Nak(below.min(missing)),
+            ReceiverResponse::Ack(below) => ReceiverResponse::Ack(below.min(missing)),
+            ReceiverResponse::Nak(below) => ReceiverResponse::Nak(below.min(missing)),
         }
     }
 
@@ -87,7 +87,7 @@ impl Nic {
             return true;
         }
         if burst.number > expected && !std::mem::replace(&mut state.timer.misses_response, true) {
-            self.answered(now, qp, Answer::Nak(expected), out);
+            self.answered(now, qp, ReceiverResponse::Nak(expected), out);
         }
         false
     }

@@ -9,7 +9,7 @@ use kelpie_events::{Picos, Server};
 
 /// The form of the units.
 #[derive(Debug, Clone, Copy)]
-pub struct Form {
+pub struct UnitsConfig {
     /// Units, at least 1.
     pub units: u32,
     /// Slots of each, at least 1.
@@ -18,7 +18,7 @@ pub struct Form {
 
 /// Where a QP is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum QpStatus {
     /// Without work.
     Idle,
     /// In the queue of its unit.
@@ -29,7 +29,7 @@ enum Place {
 
 /// One unit.
 #[derive(Debug, Clone, Default)]
-struct Unit {
+struct ProcessingUnit {
     queue: VecDeque<u32>,
     at_work: u32,
     server: Server,
@@ -38,18 +38,18 @@ struct Unit {
 /// All units of a NIC.
 #[derive(Debug, Clone)]
 pub struct Units {
-    each: Vec<Unit>,
+    each: Vec<ProcessingUnit>,
     slots: u32,
-    places: Vec<Place>,
+    places: Vec<QpStatus>,
 }
 
 impl Units {
     /// Units at rest, for QPs 0 to `qps` - 1.
-    pub fn new(form: Form, qps: u32) -> Self {
+    pub fn new(form: UnitsConfig, qps: u32) -> Self {
         Self {
-            each: vec![Unit::default(); form.units.max(1) as usize],
+            each: vec![ProcessingUnit::default(); form.units.max(1) as usize],
             slots: form.slots.max(1),
-            places: vec![Place::Idle; qps as usize],
+            places: vec![QpStatus::Idle; qps as usize],
         }
     }
 
@@ -65,10 +65,10 @@ impl Units {
     pub fn ready(&mut self, qp: u32) {
         let unit = self.of(qp);
         match &mut self.places[qp as usize] {
-            Place::Queued => {}
-            Place::AtWork { more } => *more = true,
-            idle @ Place::Idle => {
-                *idle = Place::Queued;
+            QpStatus::Queued => {}
+            QpStatus::AtWork { more } => *more = true,
+            idle @ QpStatus::Idle => {
+                *idle = QpStatus::Queued;
                 self.each[unit].queue.push_back(qp);
             }
         }
@@ -82,19 +82,19 @@ impl Units {
         }
         let qp = at.queue.pop_front()?;
         at.at_work += 1;
-        self.places[qp as usize] = Place::AtWork { more: false };
+        self.places[qp as usize] = QpStatus::AtWork { more: false };
         Some(qp)
     }
 
     /// A QP gives its slot back. With work left, or work that came meanwhile, it joins the queue again.
     pub fn give_back(&mut self, qp: u32, has_more: bool) {
-        let Place::AtWork { more } = self.places[qp as usize] else {
+        let QpStatus::AtWork { more } = self.places[qp as usize] else {
             debug_assert!(false, "QP {qp} has no slot");
             return;
         };
         let unit = self.of(qp);
         self.each[unit].at_work -= 1;
-        self.places[qp as usize] = Place::Idle;
+        self.places[qp as usize] = QpStatus::Idle;
         if more || has_more {
             self.ready(qp);
         }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn qps_are_spread_over_the_units_evenly() {
-        let units = Units::new(Form { units: 16, slots: 4 }, 4096);
+        let units = Units::new(UnitsConfig { units: 16, slots: 4 }, 4096);
         let mut counts = [0; 16];
         (0..4096).for_each(|qp| counts[units.of(qp)] += 1);
         assert!(counts.iter().all(|count| (240..=272).contains(count)), "{counts:?}");
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_unit_has_no_more_at_work_than_slots_and_takes_turns() {
-        let mut units = Units::new(Form { units: 1, slots: 2 }, 3);
+        let mut units = Units::new(UnitsConfig { units: 1, slots: 2 }, 3);
         for qp in [0, 1, 2, 1] {
             units.ready(qp);
         }
@@ -152,7 +152,7 @@ mod tests {
     proptest! {
         #[test]
         fn all_work_is_done_whatever_the_form(
-            form in (1u32..5, 1u32..5).prop_map(|(units, slots)| Form { units, slots }),
+            form in (1u32..5, 1u32..5).prop_map(|(units, slots)| UnitsConfig { units, slots }),
             works in prop::collection::vec(0u32..20, 1..100),
         ) {
             let mut units = Units::new(form, 20);

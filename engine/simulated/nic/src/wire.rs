@@ -4,7 +4,7 @@ use kelpie_events::Picos;
 use kelpie_switch::{Arrival, Signal, Turn};
 
 use crate::nic::{Event, Nic, Outside};
-use crate::packet::{Burst, Kind};
+use crate::packet::{Burst, PacketKind};
 use crate::port::Answer;
 use crate::qp::Stage;
 use crate::sequence;
@@ -100,11 +100,11 @@ impl Nic {
         self.ports[usize::from(burst.ports.leave)].staged -= burst.payload;
         self.let_go(id);
         self.give_room(now, burst.ports.leave, out);
-        if burst.kind == Kind::ReadResponse {
+        if burst.kind == PacketKind::ReadResponse {
             self.has_responded(now, from, burst.number + burst.numbers, out);
         }
         if !burst.is_reliable {
-            self.answered(now, from, sequence::Answer::Ack(burst.number + burst.numbers), out);
+            self.answered(now, from, sequence::ReceiverResponse::Ack(burst.number + burst.numbers), out);
         }
     }
 
@@ -150,7 +150,8 @@ impl Nic {
                 let number = state.owed.front().map_or(state.receiver.expected(), |owed| owed.number);
                 let connection = state.connection;
                 let headers = &self.config.headers;
-                Burst::answer(Kind::Ack, connection.peer, connection.is_loopback, number, headers).by(connection.ports)
+                Burst::answer(PacketKind::Ack, connection.peer, connection.is_loopback, number, headers)
+                    .by(connection.ports)
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Source ports of QPs on bonded NICs, and the ports of both ends that hashes lead them by. The driver sets the first;
 //! who hashes is in `kelpie_topology`.
 
-use kelpie_nic::packet::Ports as Taken;
+use kelpie_nic::packet::PacketPorts as Taken;
 use kelpie_paths::Planner;
 use kelpie_spaces::flow_label::{FIRST_PORT, PORTS, label_of_qps, port_of_label};
 use kelpie_spaces::{Flow, Host, Ports};
-use kelpie_topology::{Attach, Cluster, FlowKey, Side, Working};
+use kelpie_topology::{Attach, Cluster, FlowKey, PortSide, Working};
 
 use crate::model::Model;
 
@@ -13,14 +13,14 @@ use crate::model::Model;
 const FIRST_QP: u32 = 0x100;
 
 /// Two bonded hosts as those who hash see them.
-pub struct Bond {
+pub struct BondedHosts {
     cluster: Cluster,
     working: Working,
     /// Source ports by direction, by the port by which they leave, and by the one at which they arrive.
     known: [[[Vec<u16>; 2]; 2]; 2],
 }
 
-impl Bond {
+impl BondedHosts {
     /// The bonds of a model, if it has two ports.
     pub fn of(model: &Model) -> Option<Self> {
         let bond = model.bond.as_ref()?;
@@ -54,7 +54,7 @@ impl Bond {
     /// The ports that packets of a host with this source port take.
     pub fn taken(&self, from: Host, source_port: u16) -> Taken {
         let flow = FlowKey { from: from.index() as u32, to: from.peer().index() as u32, source_port };
-        let out = self.cluster.transmit(&self.working, flow).unwrap_or(Side::Left);
+        let out = self.cluster.transmit(&self.working, flow).unwrap_or(PortSide::Left);
         let arrives = self.cluster.route(&self.working, flow, out).map_or(out, |path| path.arrives);
         Taken { leave: out.index() as u8, arrive: arrives.index() as u8 }
     }
@@ -72,7 +72,7 @@ impl Bond {
     pub fn source_ports(&self, flows: &[Flow]) -> Vec<Vec<[u16; 2]>> {
         let planned = self.planned(flows);
         let mut next = [FIRST_QP; 2];
-        let of_flow = |(flow, sides): (&Flow, Vec<Side>)| {
+        let of_flow = |(flow, sides): (&Flow, Vec<PortSide>)| {
             let mut take = |host: Host| {
                 let first = next[host.index()];
                 next[host.index()] += flow.qps;
@@ -81,14 +81,14 @@ impl Bond {
             let first = [take(flow.from), take(flow.to)];
             let of_qp = |qp: u32| {
                 let [local, remote] = first.map(|first| first + qp);
-                let side = sides.get(qp as usize).copied().unwrap_or(Side::Left);
+                let side = sides.get(qp as usize).copied().unwrap_or(PortSide::Left);
                 match flow.ports {
                     // Both ends compute the same label.
                     Ports::Hashed => [port_of_label(label_of_qps(local, remote)); 2],
-                    Ports::One => self.known_ports(flow, [Side::Left; 2], qp),
+                    Ports::One => self.known_ports(flow, [PortSide::Left; 2], qp),
                     Ports::Planned => self.known_ports(flow, [side; 2], qp),
                     Ports::Crossed => {
-                        let out = Side::BOTH[qp as usize % 2];
+                        let out = PortSide::BOTH[qp as usize % 2];
                         self.known_ports(flow, [out, out.other()], qp)
                     }
                 }
@@ -99,8 +99,8 @@ impl Bond {
     }
 
     /// Source ports of both ends of a QP that lead from one side to the other, and back.
-    fn known_ports(&self, flow: &Flow, [out, arrives]: [Side; 2], qp: u32) -> [u16; 2] {
-        let one_of = |from: Host, out: Side, arrives: Side| {
+    fn known_ports(&self, flow: &Flow, [out, arrives]: [PortSide; 2], qp: u32) -> [u16; 2] {
+        let one_of = |from: Host, out: PortSide, arrives: PortSide| {
             let all = &self.known[from.index()][out.index()][arrives.index()];
             // Of 16,384 ports, a quarter leads each way.
             all.get(qp as usize % all.len().max(1)).copied().unwrap_or(FIRST_PORT)
@@ -109,7 +109,7 @@ impl Bond {
     }
 
     /// The side of each QP of the flows that are planned, all of them together.
-    fn planned(&self, flows: &[Flow]) -> Vec<Vec<Side>> {
+    fn planned(&self, flows: &[Flow]) -> Vec<Vec<PortSide>> {
         let mut planner = Planner::new(&self.cluster, &self.working, true);
         let mut moved = Vec::new();
         let mut ids: Vec<Vec<_>> = Vec::new();
@@ -118,7 +118,7 @@ impl Bond {
             let [from, to] = [flow.from, flow.to].map(|host| host.index() as u32);
             ids.push(if is_planned { planner.request(from, to, flow.qps, &mut moved) } else { Vec::new() });
         }
-        let side = |id| planner.route(id).map_or(Side::Left, |route| route.side);
+        let side = |id| planner.route(id).map_or(PortSide::Left, |route| route.side);
         ids.into_iter().map(|ids| ids.into_iter().map(side).collect()).collect()
     }
 }
@@ -130,7 +130,7 @@ mod tests {
     fn taken(ports: Ports, qps: u32) -> Vec<[Taken; 2]> {
         let model = Model::load("DUAL").expect("shipped");
         let flow = Flow { ports, qps, ..Flow::plain(Host::A, Host::B) };
-        Bond::of(&model).expect("two ports").ports(&[flow]).remove(0)
+        BondedHosts::of(&model).expect("two ports").ports(&[flow]).remove(0)
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn traffic_within_a_host_needs_no_plan() {
-        let bond = Bond::of(&Model::load("DUAL").expect("shipped")).expect("two ports");
+        let bond = BondedHosts::of(&Model::load("DUAL").expect("shipped")).expect("two ports");
         for ports in Ports::ALL {
             let across = Flow { ports, ..Flow::plain(Host::A, Host::B) };
             let within = Flow { ports, ..Flow::plain(Host::B, Host::B) };

@@ -2,11 +2,11 @@
 //! other. Reading and changing them is in `load`.
 
 use crate::model::Model;
-use crate::parameters::{Row, TABLE};
+use crate::parameters::{ParameterRow, TABLE};
 
 /// A parameter outside of its domain.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedValue {
     /// Path of the parameter.
     pub path: String,
     /// Its value and the rule that it breaks.
@@ -15,19 +15,19 @@ pub struct Refused {
 
 /// What was refused so far.
 #[derive(Debug, Default)]
-struct Checked(Vec<Refused>);
+struct ModelCheck(Vec<RefusedValue>);
 
-impl Checked {
+impl ModelCheck {
     fn refuse(&mut self, path: &str, value: impl std::fmt::Display, rule: &str) {
-        self.0.push(Refused { path: path.to_owned(), rule: format!("{value} {rule}") });
+        self.0.push(RefusedValue { path: path.to_owned(), rule: format!("{value} {rule}") });
     }
 }
 
 /// The parameters that are not in their domain.
-pub fn check(model: &Model) -> Vec<Refused> {
-    let mut checked = Checked::default();
+pub fn check(model: &Model) -> Vec<RefusedValue> {
+    let mut checked = ModelCheck::default();
     if model.kelpie == "model/2" {
-        let refused = |row: &Row| Some(Refused { path: row.path.to_owned(), rule: row.refusal(model)? });
+        let refused = |row: &ParameterRow| Some(RefusedValue { path: row.path.to_owned(), rule: row.refusal(model)? });
         checked.0.extend(TABLE.iter().filter_map(refused));
         check_relations(model, &mut checked);
     } else {
@@ -37,7 +37,7 @@ pub fn check(model: &Model) -> Vec<Refused> {
 }
 
 /// Checks what is bounded by another value, and the lengths of lists.
-fn check_relations(model: &Model, checked: &mut Checked) {
+fn check_relations(model: &Model, checked: &mut ModelCheck) {
     let Model { switch, receive, host, .. } = model;
     if receive.xon_kib > receive.xoff_kib {
         checked.refuse("receive.xon_kib", receive.xon_kib, "must not be above xoff_kib");

@@ -5,11 +5,11 @@ use kelpie_events::{Picos, Rate};
 use kelpie_nic::cache::{Geometry, Replacement};
 use kelpie_nic::command::CommandTimes;
 use kelpie_nic::config::{Config, Misses, PacketTime, ReceiveTimes, SendTimes, WhenBusy};
-use kelpie_nic::memory::{Place, Way};
+use kelpie_nic::memory::{MemoryPath, MemoryUnit};
 use kelpie_nic::packet::Headers;
 use kelpie_nic::path::Order;
 use kelpie_nic::pcie;
-use kelpie_nic::units::Form;
+use kelpie_nic::units::UnitsConfig;
 use kelpie_spaces::{Device, headers};
 use kelpie_switch::{BufferForm, Threshold};
 
@@ -27,7 +27,7 @@ const REDIRECT: usize = 1;
 
 /// How the NIC reaches a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum MemoryReach {
     /// Memory of the NIC's own socket, or a GPU beside the NIC.
     Local,
     /// Across the socket interconnect.
@@ -42,14 +42,14 @@ fn kib(kib: f64) -> u64 {
 
 impl Model {
     /// How the NIC reaches each memory: NUMA nodes first, then GPUs.
-    pub fn reaches(&self) -> Vec<Reach> {
+    pub fn reaches(&self) -> Vec<MemoryReach> {
         let host = &self.host;
         let is_near = |socket: u32| socket == 0 || host.nic_per_socket;
-        let of_node = |socket: u32| if is_near(socket) { Reach::Local } else { Reach::Interconnect };
+        let of_node = |socket: u32| if is_near(socket) { MemoryReach::Local } else { MemoryReach::Interconnect };
         let of_gpu = |gpu: &Gpu| match (gpu.beside_nic && !host.acs_redirect, is_near(gpu.socket)) {
-            (true, _) => Reach::Local,
-            (false, true) => Reach::Redirected,
-            (false, false) => Reach::Interconnect,
+            (true, _) => MemoryReach::Local,
+            (false, true) => MemoryReach::Redirected,
+            (false, false) => MemoryReach::Interconnect,
         };
         host.dram.iter().map(|node| of_node(node.socket)).chain(host.gpus.iter().map(of_gpu)).collect()
     }
@@ -166,7 +166,7 @@ impl Model {
                 model::WhenBusy::Wait => WhenBusy::Wait,
                 model::WhenBusy::Refuse => WhenBusy::Refuse,
             },
-            units: Form { units, slots },
+            units: UnitsConfig { units, slots },
             pipeline: PacketTime { packet: ns(pipeline_packet_ns), kib: ns(pipeline_kib_ns) },
             pipeline_states: (pipeline_states, ns(pipeline_switch_ns)),
             commands: CommandTimes { firmware: ns(firmware_us * 1e3), hold: ns(hold_us * 1e3) },
@@ -213,7 +213,7 @@ impl Model {
         }
     }
 
-    fn link(&self) -> pcie::Config {
+    fn link(&self) -> pcie::PcieConfig {
         let model::Pcie {
             gbps,
             link_latency_ns,
@@ -225,7 +225,7 @@ impl Model {
             ordering: _, // of the way to memory
             ref sleep,
         } = self.pcie;
-        pcie::Config {
+        pcie::PcieConfig {
             rate: Rate::gbps(gbps),
             latency: Picos::from_nanos(link_latency_ns),
             overhead,
@@ -233,14 +233,14 @@ impl Model {
             max_read_request,
             tags,
             write_credits: kib(write_credit_kib),
-            sleep: sleep.as_ref().map(|model::Sleep { after_us, wake_us }| pcie::Sleep {
+            sleep: sleep.as_ref().map(|model::Sleep { after_us, wake_us }| pcie::LinkSleep {
                 after: Picos::from_nanos(after_us * 1e3),
                 wake: Picos::from_nanos(wake_us * 1e3),
             }),
         }
     }
 
-    fn places(&self) -> Vec<Place> {
+    fn places(&self) -> Vec<MemoryUnit> {
         let model::HostTopology {
             dram: _, // for how they are reached
             gpus: _,
@@ -256,23 +256,23 @@ impl Model {
             redirect_write_gbps: _,
         } = self.host;
         let partial = Picos::from_nanos(partial_line_ns.unwrap_or(memory_latency_ns));
-        let place = |reach: &Reach| {
+        let place = |reach: &MemoryReach| {
             let (rate, way) = match reach {
-                Reach::Local => (memory_gbps, None),
-                Reach::Interconnect => (remote_memory_gbps, Some(INTERCONNECT)),
-                Reach::Redirected => (memory_gbps, Some(REDIRECT)),
+                MemoryReach::Local => (memory_gbps, None),
+                MemoryReach::Interconnect => (remote_memory_gbps, Some(INTERCONNECT)),
+                MemoryReach::Redirected => (memory_gbps, Some(REDIRECT)),
             };
-            Place { rate: Rate::gbps(rate), latency: Picos::from_nanos(memory_latency_ns), partial, way }
+            MemoryUnit { rate: Rate::gbps(rate), latency: Picos::from_nanos(memory_latency_ns), partial, way }
         };
         self.reaches().iter().map(place).collect()
     }
 
-    fn ways(&self) -> Vec<Way> {
+    fn ways(&self) -> Vec<MemoryPath> {
         let host = &self.host;
         let interconnect = Rate::gbps(host.interconnect_gbps);
         let latency = Picos::from_nanos(host.interconnect_latency_ns);
         let (away, back) = (Rate::gbps(host.redirect_write_gbps), Rate::gbps(host.redirect_read_gbps));
-        vec![Way::new(interconnect, interconnect, latency), Way::new(away, back, Picos::ZERO)]
+        vec![MemoryPath::new(interconnect, interconnect, latency), MemoryPath::new(away, back, Picos::ZERO)]
     }
 }
 

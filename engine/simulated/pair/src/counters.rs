@@ -59,7 +59,7 @@ impl Diagnostics {
 
 /// Traffic of one direction, since the start.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Traffic {
+pub struct TrafficCounters {
     pub payload_bytes: u64,
     pub wire_bytes: u64,
     pub packets: u64,
@@ -72,15 +72,18 @@ mod tests {
 
     use super::*;
     use crate::model::Model;
-    use crate::pair::{Pair, Queues};
+    use crate::pair::{Queues, SimulatedPair};
     use crate::rings::Rings;
 
     #[test]
     fn every_counter_has_a_meaning_and_is_counted() {
         let model = Model::load("F").expect("embedded");
         let workload = kelpie_spaces::known::anomaly(1).expect("18 anomalies").trigger.workload();
-        let pair =
-            Pair::new(&model, Rings::new(&model, &workload).expect("F has this memory"), &[Queues::default(); 2]);
+        let pair = SimulatedPair::new(
+            &model,
+            Rings::new(&model, &workload).expect("F has this memory"),
+            &[Queues::default(); 2],
+        );
         let rows = rows(&pair.nics[0]);
         for (name, _) in rows {
             assert!(counters::known(name).is_some(), "{name} has no row in the table of counters");

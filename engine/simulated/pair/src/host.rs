@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kelpie_engine::MeasureError;
-use kelpie_engine::loopback::{Activity, LoopbackHost, Probe, Probed};
+use kelpie_engine::loopback::{Activity, LoopbackHost, PathProbe, Probed};
 use kelpie_events::{Picos, Rate};
 use kelpie_spaces::document::{MAX_INPUT, utf8};
 use kelpie_spaces::{DocumentError, read_tagged};
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::{self, Kind};
+use kelpie_topology::host::{self, NodeKind};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_yaml::Value;
 
 use crate::load::ModelError;
 use crate::model::Model;
-use between::Cables;
-use parts::Parts;
+use between::LoopbackCables;
+use parts::HostParts;
 use routes::Routes;
-use world::{Load, Outcome, Scene, run};
+use world::{Load, LoadOutcome, Scene, run};
 
 /// The embedded hosts, by name.
 const EMBEDDED: [(&str, &str); 5] = [
@@ -49,7 +49,7 @@ const GLANCE: Picos = Picos::new(200_000_000);
 
 /// Why a simulated host cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum HostError {
+pub enum SimulatedHostError {
     /// No such embedded host, and no such file.
     #[error("no simulated host `{name}`: the embedded ones are {}; a topology file is given as sim:path.yaml", names().join(", "))]
     Unknown {
@@ -121,7 +121,7 @@ impl Default for Simulation {
 #[derive(Debug, Clone)]
 pub struct SimHost {
     topology: HostTopology,
-    parts: Parts,
+    parts: HostParts,
     model: Model,
     rnics: Vec<usize>,
     endpoints: Vec<usize>,
@@ -136,20 +136,20 @@ impl SimHost {
     ///
     /// # Errors
     /// When there is none, or it does not fit the format.
-    pub fn load(name_or_path: &str) -> Result<Self, HostError> {
+    pub fn load(name_or_path: &str) -> Result<Self, SimulatedHostError> {
         if let Some((name, text)) = EMBEDDED.iter().find(|(name, _)| *name == name_or_path) {
             return Self::from_yaml(name, text);
         }
         let path = Path::new(name_or_path);
         if !path.exists() {
             let name = name_or_path.chars().filter(|letter| !letter.is_control()).take(64).collect();
-            return Err(HostError::Unknown { name });
+            return Err(SimulatedHostError::Unknown { name });
         }
         // One byte more than is accepted shows that a file is too long, and what has no end is not read to it.
         let mut bytes = Vec::new();
         File::open(path)
             .and_then(|file| file.take(MAX_INPUT as u64 + 1).read_to_end(&mut bytes))
-            .map_err(|source| HostError::Read { path: path.to_owned(), source })?;
+            .map_err(|source| SimulatedHostError::Read { path: path.to_owned(), source })?;
         Self::from_yaml(name_or_path, utf8(name_or_path, &bytes)?)
     }
 
@@ -157,10 +157,10 @@ impl SimHost {
     ///
     /// # Errors
     /// When it does not fit the format, or has no RNIC.
-    pub fn from_yaml(file: &str, text: &str) -> Result<Self, HostError> {
+    pub fn from_yaml(file: &str, text: &str) -> Result<Self, SimulatedHostError> {
         let topology = HostTopology::from_yaml(file, text)?;
         let (document, Own { simulation, .. }) = read_tagged(file, text, host::FORMAT)?;
-        let refuse = |path: &str, rule: &dyn std::fmt::Display| HostError::File(document.refuse(path, rule));
+        let refuse = |path: &str, rule: &dyn std::fmt::Display| SimulatedHostError::File(document.refuse(path, rule));
         let mut model = Model::load(&simulation.model)
             .ok()
             .filter(|_| crate::load::names().contains(&simulation.model.as_str()))
@@ -169,27 +169,27 @@ impl SimHost {
             let value = serde_yaml::to_string(value).unwrap_or_default();
             model.set(path, value.trim()).map_err(|error| refuse("simulation.nic", &error))?;
         }
-        let nodes = |wanted: &[Kind]| -> Vec<usize> {
+        let nodes = |wanted: &[NodeKind]| -> Vec<usize> {
             let nodes = topology.nodes().iter().enumerate();
             wanted
                 .iter()
                 .flat_map(|kind| nodes.clone().filter(move |(_, node)| node.kind == *kind).map(|(index, _)| index))
                 .collect()
         };
-        let (rnics, mut endpoints) = (nodes(&[Kind::Rnic]), nodes(&[Kind::Memory, Kind::Gpu]));
+        let (rnics, mut endpoints) = (nodes(&[NodeKind::Rnic]), nodes(&[NodeKind::Memory, NodeKind::Gpu]));
         let is_cabled =
             |rnic: &&usize| rnics.iter().any(|to| to != *rnic && topology.cable_route(**rnic, *to).is_some());
         endpoints.extend(rnics.iter().filter(is_cabled));
         let names = [&rnics, &endpoints]
             .map(|nodes| nodes.iter().map(|node| topology.nodes()[*node].name.clone()).collect::<Vec<_>>());
-        let parts = Parts::new(&topology);
+        let parts = HostParts::new(&topology);
         let mut host = Self { parts, topology, model, rnics, endpoints, names, runs: 0, seed: 1 };
         for (part, values) in &simulation.parts {
             for (key, value) in values {
                 host.set_part(part, key, value).map_err(|rule| refuse("simulation.parts", &rule))?;
             }
         }
-        let unusable = |problem: String| HostError::NoRnic { host: file.to_owned(), problem };
+        let unusable = |problem: String| SimulatedHostError::NoRnic { host: file.to_owned(), problem };
         if host.rnics.is_empty() {
             return Err(unusable("no node of kind rnic: add one to host.nodes".to_owned()));
         }
@@ -203,16 +203,16 @@ impl SimHost {
     ///
     /// # Errors
     /// When there is no such parameter, or the value does not fit.
-    pub fn set(&mut self, path: &str, value: &str) -> Result<(), HostError> {
+    pub fn set(&mut self, path: &str, value: &str) -> Result<(), SimulatedHostError> {
         if let Some(parameter) = path.strip_prefix("nic.") {
             return Ok(self.model.set(parameter, value)?);
         }
         let text: String = path.chars().filter(|letter| !letter.is_control()).take(64).collect();
         let (part, key) = path.rsplit_once('.').ok_or_else(|| {
-            HostError::Parameter(format!("`{text}`: write PART.KEY=VALUE, such as 'psw0|cpu0.width=0.25'"))
+            SimulatedHostError::Parameter(format!("`{text}`: write PART.KEY=VALUE, such as 'psw0|cpu0.width=0.25'"))
         })?;
         let value = serde_yaml::from_str(value).unwrap_or(Value::Null);
-        self.set_part(part, key, &value).map_err(HostError::Parameter)
+        self.set_part(part, key, &value).map_err(SimulatedHostError::Parameter)
     }
 
     fn set_part(&mut self, part: &str, key: &str, value: &Value) -> Result<(), String> {
@@ -271,7 +271,7 @@ impl SimHost {
     }
 
     /// Both ends of what one RNIC sends to another, and what lies between their ports.
-    fn ends(&self, from: usize, to: usize) -> Result<([Scene; 2], Cables), String> {
+    fn ends(&self, from: usize, to: usize) -> Result<([Scene; 2], LoopbackCables), String> {
         let name = |node: usize| &self.topology.nodes()[node].name;
         let route = self
             .topology
@@ -291,12 +291,12 @@ impl SimHost {
             }
         }
         let links = route.iter().map(|link| &self.parts.links[*link]);
-        let slowest = links.clone().map(parts::Part::rate).fold(self.model.port.line_rate_gbps, f64::min);
+        let slowest = links.clone().map(parts::HostPart::rate).fold(self.model.port.line_rate_gbps, f64::min);
         let nodes = self.topology.nodes_on(from, &route);
-        let switches = nodes.iter().filter(|node| self.topology.nodes()[**node].kind == Kind::NetworkSwitch);
+        let switches = nodes.iter().filter(|node| self.topology.nodes()[**node].kind == NodeKind::NetworkSwitch);
         let switching: f64 = switches.map(|node| self.parts.nodes[*node].get("latency_ns")).sum();
         let latency = links.map(|link| link.get("latency_ns")).sum::<f64>() + switching;
-        Ok((scenes, Cables { rate: Rate::gbps(slowest), latency: Picos::from_nanos(latency) }))
+        Ok((scenes, LoopbackCables { rate: Rate::gbps(slowest), latency: Picos::from_nanos(latency) }))
     }
 
     fn next_seed(&mut self) -> u64 {
@@ -304,10 +304,10 @@ impl SimHost {
         self.seed.wrapping_mul(0x9e37_79b9).wrapping_add(self.runs)
     }
 
-    fn run(&mut self, row: usize, column: Option<usize>, load: Option<Load>) -> Result<Outcome, MeasureError> {
+    fn run(&mut self, row: usize, column: Option<usize>, load: Option<Load>) -> Result<LoadOutcome, MeasureError> {
         let unsupported = |reason| MeasureError::Unsupported { reason };
         let (rnic, endpoint) = (self.rnics[row], column.map(|column| self.endpoints[column]));
-        let to = endpoint.filter(|node| self.topology.nodes()[*node].kind == Kind::Rnic);
+        let to = endpoint.filter(|node| self.topology.nodes()[*node].kind == NodeKind::Rnic);
         if let Some((to, load)) = to.zip(load) {
             let (scenes, cables) = self.ends(rnic, to).map_err(unsupported)?;
             return Ok(between::run(&scenes, cables, load, self.next_seed()));
@@ -335,10 +335,10 @@ impl LoopbackHost for SimHost {
         Ok(Activity { gbps: seen.service_gbps, pause_ratio: seen.pause_ratio, drops })
     }
 
-    fn probe(&mut self, rnic: usize, endpoint: usize, probe: Probe) -> Result<Probed, MeasureError> {
-        let load = if probe == Probe::Bandwidth { LARGE } else { SMALL };
+    fn probe(&mut self, rnic: usize, endpoint: usize, probe: PathProbe) -> Result<Probed, MeasureError> {
+        let load = if probe == PathProbe::Bandwidth { LARGE } else { SMALL };
         let seen = self.run(rnic, Some(endpoint), Some(load))?;
-        let value = if probe == Probe::Bandwidth { seen.gbps } else { seen.latency_us };
+        let value = if probe == PathProbe::Bandwidth { seen.gbps } else { seen.latency_us };
         Ok(Probed { value, took: Duration::from_secs_f64(seen.took.as_seconds()) })
     }
 

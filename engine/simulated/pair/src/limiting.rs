@@ -7,8 +7,8 @@ use kelpie_nic::nic::{Nic, Pauses, Tally};
 use kelpie_nic::waits::{Cause, Side};
 use kelpie_spaces::Host;
 
-use crate::config::Reach;
-use crate::pair::Pair;
+use crate::config::MemoryReach;
+use crate::pair::SimulatedPair;
 use crate::waits::Waits;
 
 /// Part of its time that a wire is busy if it is the limit. Source: our choice.
@@ -29,7 +29,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// All of a pair.
-    pub fn of(pair: &Pair) -> Self {
+    pub fn of(pair: &SimulatedPair) -> Self {
         Self {
             time: pair.now,
             waits: pair.around.waits.clone(),
@@ -42,7 +42,7 @@ impl Snapshot {
 }
 
 /// The resource that limits, and whose traffic, such as `receive_wqe_cache:UD_SEND`.
-pub fn limiting(pair: &Pair, before: &Snapshot) -> String {
+pub fn limiting(pair: &SimulatedPair, before: &Snapshot) -> String {
     let now = Snapshot::of(pair);
     let span = (now.time - before.time).max(Picos::new(1));
     let share = |now: Picos, then: Picos| (now - then).ratio_to(span);
@@ -95,7 +95,13 @@ fn total(host: Host, before: &Snapshot, now: &Snapshot, counts: impl Fn(Side, Ca
 }
 
 /// The cause for which most work waited, and the flow that waited most for it.
-fn longest(pair: &Pair, host: Host, before: &Snapshot, now: &Snapshot, counts: impl Fn(Side, Cause) -> bool) -> String {
+fn longest(
+    pair: &SimulatedPair,
+    host: Host,
+    before: &Snapshot,
+    now: &Snapshot,
+    counts: impl Fn(Side, Cause) -> bool,
+) -> String {
     let rows: Vec<_> = now.waits[host.index()].since(&before.waits[host.index()]).collect();
     let mut by_part: Vec<(&'static str, Picos)> = Vec::new();
     for (_, _, cause, span) in rows.iter().filter(|(_, side, cause, _)| counts(*side, *cause)) {
@@ -115,7 +121,7 @@ fn longest(pair: &Pair, host: Host, before: &Snapshot, now: &Snapshot, counts: i
 }
 
 /// What users know a resource by.
-fn part(cause: Cause, reaches: &[Reach]) -> &'static str {
+fn part(cause: Cause, reaches: &[MemoryReach]) -> &'static str {
     match cause {
         Cause::Context => "qp_context_cache",
         Cause::Translation => "translation_cache",
@@ -135,14 +141,14 @@ fn part(cause: Cause, reaches: &[Reach]) -> &'static str {
         Cause::NotReady => "receiver_not_ready",
         Cause::SendQueue => "send_queue",
         Cause::Gather(place) => match reaches[usize::from(place)] {
-            Reach::Local => "pcie_read",
-            Reach::Interconnect => "socket_interconnect",
-            Reach::Redirected => "peer_to_peer_redirect",
+            MemoryReach::Local => "pcie_read",
+            MemoryReach::Interconnect => "socket_interconnect",
+            MemoryReach::Redirected => "peer_to_peer_redirect",
         },
         Cause::Write(place) => match reaches[usize::from(place)] {
-            Reach::Local => "pcie_write",
-            Reach::Interconnect => "socket_interconnect",
-            Reach::Redirected => "peer_to_peer_redirect",
+            MemoryReach::Local => "pcie_write",
+            MemoryReach::Interconnect => "socket_interconnect",
+            MemoryReach::Redirected => "peer_to_peer_redirect",
         },
     }
 }

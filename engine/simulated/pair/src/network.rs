@@ -14,12 +14,12 @@ const TRUNK: usize = 2;
 
 /// A port of a switch: which switch, and what is at the other end of its cable.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct SwitchPort {
     switch: u8,
     end: u8,
 }
 
-impl Place {
+impl SwitchPort {
     fn of(switch: usize, end: usize) -> Self {
         Self { switch: switch as u8, end: end as u8 }
     }
@@ -31,13 +31,13 @@ impl Place {
 
 /// What happens next, and where.
 #[derive(Debug, Clone, Copy)]
-pub enum Step {
+pub enum NetworkEvent {
     /// A burst comes in.
-    Enter(Place),
+    Enter(SwitchPort),
     /// A port may send.
-    Leave(Place),
+    Leave(SwitchPort),
     /// What a port leads to asks it to be silent, or to go on.
-    Hold(Place, Signal),
+    Hold(SwitchPort, Signal),
     /// A burst reaches a port of a host.
     Arrive(Host, u8),
     /// A pause frame reaches a port of a host, or one that ends the pause.
@@ -83,35 +83,35 @@ struct Cabling {
 }
 
 /// What lies around one switch.
-struct Around<'a, F> {
+struct SwitchEnvironment<'a, F> {
     switch: usize,
     cabling: &'a mut Cabling,
     at: &'a mut F,
 }
 
-impl<F: FnMut(Picos, Step)> Neighbours<Frame> for Around<'_, F> {
+impl<F: FnMut(Picos, NetworkEvent)> Neighbours<Frame> for SwitchEnvironment<'_, F> {
     #[inline]
     fn sent(&mut self, now: Picos, port: usize, Frame { burst, to }: Frame, _: u64) {
         if port == TRUNK {
-            let place = Place::of(1 - self.switch, TRUNK);
+            let place = SwitchPort::of(1 - self.switch, TRUNK);
             let there = self.cabling.to_switches[place.index()].send(now, Frame { burst, to });
-            (self.at)(there, Step::Enter(place));
+            (self.at)(there, NetworkEvent::Enter(place));
         } else {
             let there = self.cabling.to_hosts[to.index()][self.switch].send(now, burst);
-            (self.at)(there, Step::Arrive(to, self.switch as u8));
+            (self.at)(there, NetworkEvent::Arrive(to, self.switch as u8));
         }
     }
 
     fn signal(&mut self, now: Picos, port: usize, _: usize, signal: Signal) {
         let step = match port {
-            TRUNK => Step::Hold(Place::of(1 - self.switch, TRUNK), signal),
-            host => Step::Pause(Host::BOTH[host], self.switch as u8, signal),
+            TRUNK => NetworkEvent::Hold(SwitchPort::of(1 - self.switch, TRUNK), signal),
+            host => NetworkEvent::Pause(Host::BOTH[host], self.switch as u8, signal),
         };
         (self.at)(now + self.cabling.link, step);
     }
 
     fn due(&mut self, time: Picos, port: usize) {
-        (self.at)(time - self.cabling.ahead, Step::Leave(Place::of(self.switch, port)));
+        (self.at)(time - self.cabling.ahead, NetworkEvent::Leave(SwitchPort::of(self.switch, port)));
     }
 }
 
@@ -170,22 +170,29 @@ impl Network {
     }
 
     /// A host sends a burst, which says by which port.
-    pub fn sent(&mut self, now: Picos, from: Host, burst: Burst, at: &mut impl FnMut(Picos, Step)) {
+    pub fn sent(&mut self, now: Picos, from: Host, burst: Burst, at: &mut impl FnMut(Picos, NetworkEvent)) {
         self.moved.sent_bytes[from.index()][usize::from(burst.ports.leave)] += burst.wire;
-        let (place, frame) = (Place::of(burst.ports.leave.into(), from.index()), Frame { burst, to: from.peer() });
+        let (place, frame) = (SwitchPort::of(burst.ports.leave.into(), from.index()), Frame { burst, to: from.peer() });
         if self.has_leaves() {
             let there = self.cabling.to_switches[place.index()].send(now, frame);
-            at(there, Step::Enter(place));
+            at(there, NetworkEvent::Enter(place));
         } else {
             self.enter(now + self.cabling.ahead, place, frame, at);
         }
     }
 
     /// A host asks its switch at a port to be silent, or to go on.
-    pub fn pause(&mut self, now: Picos, host: Host, port: u8, signal: Signal, at: &mut impl FnMut(Picos, Step)) {
-        let place = Place::of(port.into(), host.index());
+    pub fn pause(
+        &mut self,
+        now: Picos,
+        host: Host,
+        port: u8,
+        signal: Signal,
+        at: &mut impl FnMut(Picos, NetworkEvent),
+    ) {
+        let place = SwitchPort::of(port.into(), host.index());
         if self.has_leaves() {
-            at(now + self.cabling.link, Step::Hold(place, signal));
+            at(now + self.cabling.link, NetworkEvent::Hold(place, signal));
         } else {
             self.hold(now, place, signal, at);
         }
@@ -199,14 +206,14 @@ impl Network {
     }
 
     /// A burst comes to the end of the cable that leads to a place.
-    pub fn entered(&mut self, now: Picos, place: Place, at: &mut impl FnMut(Picos, Step)) {
+    pub fn entered(&mut self, now: Picos, place: SwitchPort, at: &mut impl FnMut(Picos, NetworkEvent)) {
         if let Some(frame) = self.cabling.to_switches[place.index()].arrive() {
             self.enter(now, place, frame, at);
         }
     }
 
     /// A burst comes in, and waits at the port that leads to where it arrives.
-    fn enter(&mut self, now: Picos, place: Place, frame: Frame, at: &mut impl FnMut(Picos, Step)) {
+    fn enter(&mut self, now: Picos, place: SwitchPort, frame: Frame, at: &mut impl FnMut(Picos, NetworkEvent)) {
         let is_here = frame.burst.ports.arrive == place.switch;
         let out = if is_here { frame.to.index() } else { TRUNK };
         let (switch, mut around) = self.switch_at(place, at);
@@ -215,30 +222,34 @@ impl Network {
     }
 
     /// What a port leads to asks for silence, or lets it go on.
-    pub fn hold(&mut self, now: Picos, place: Place, signal: Signal, at: &mut impl FnMut(Picos, Step)) {
+    pub fn hold(&mut self, now: Picos, place: SwitchPort, signal: Signal, at: &mut impl FnMut(Picos, NetworkEvent)) {
         let now = now + self.cabling.ahead;
         let (switch, mut around) = self.switch_at(place, at);
         switch.hold(now, place.end.into(), 0, signal, &mut around);
     }
 
     /// The wire of a port is free.
-    pub fn leave(&mut self, now: Picos, place: Place, at: &mut impl FnMut(Picos, Step)) {
+    pub fn leave(&mut self, now: Picos, place: SwitchPort, at: &mut impl FnMut(Picos, NetworkEvent)) {
         let now = now + self.cabling.ahead;
         let (switch, mut around) = self.switch_at(place, at);
         switch.leave(now, place.end.into(), &mut around);
     }
 
     /// The switch of a place, and what is around it.
-    fn switch_at<'a, F>(&'a mut self, place: Place, at: &'a mut F) -> (&'a mut Switch<Frame>, Around<'a, F>) {
+    fn switch_at<'a, F>(
+        &'a mut self,
+        place: SwitchPort,
+        at: &'a mut F,
+    ) -> (&'a mut Switch<Frame>, SwitchEnvironment<'a, F>) {
         let switch = usize::from(place.switch);
-        (&mut self.switches[switch], Around { switch, cabling: &mut self.cabling, at })
+        (&mut self.switches[switch], SwitchEnvironment { switch, cabling: &mut self.cabling, at })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use kelpie_events::Events;
-    use kelpie_nic::packet::{Kind, Ports};
+    use kelpie_nic::packet::{PacketKind, PacketPorts};
 
     use super::*;
 
@@ -249,32 +260,35 @@ mod tests {
     /// Sends bursts of 1,000 bytes, one each 80 ns and host unless it is silent, and says what each port of `b` got.
     fn run(cables: Cables, ports: &[(u8, u8)], until: Picos) -> ([u64; 2], [u64; 2]) {
         let mut network = Network::new(cables);
-        let mut events: Events<Option<Step>> = Events::default();
+        let mut events: Events<Option<NetworkEvent>> = Events::default();
         let (mut got, mut pauses, mut silent, mut turn) = ([0; 2], [0; 2], [false; 2], 0);
         events.at(Picos::ZERO, None);
         while let Some((now, step)) = events.next_before(until) {
-            let at = &mut |time: Picos, step: Step| events.at(time, Some(step));
+            let at = &mut |time: Picos, step: NetworkEvent| events.at(time, Some(step));
             match step {
                 None => {
                     let (leave, arrive) = ports[turn % ports.len()];
                     turn += 1;
                     if !silent[usize::from(leave)] {
-                        let mut burst = Burst::new(Kind::Write, 0, false, true, 0).by(Ports { leave, arrive });
+                        let mut burst =
+                            Burst::new(PacketKind::Write, 0, false, true, 0).by(PacketPorts { leave, arrive });
                         (burst.packets, burst.wire) = (1, 1000);
                         network.sent(now, Host::A, burst, at);
                     }
                     events.at(now + Picos::from_nanos(80.0 / ports.len().min(2) as f64), None);
                 }
-                Some(Step::Enter(place)) => network.entered(now, place, at),
-                Some(Step::Leave(place)) => network.leave(now, place, at),
-                Some(Step::Hold(place, signal)) => network.hold(now, place, signal, at),
-                Some(Step::Arrive(Host::B, port)) => {
+                Some(NetworkEvent::Enter(place)) => network.entered(now, place, at),
+                Some(NetworkEvent::Leave(place)) => network.leave(now, place, at),
+                Some(NetworkEvent::Hold(place, signal)) => network.hold(now, place, signal, at),
+                Some(NetworkEvent::Arrive(Host::B, port)) => {
                     let burst = network.arrived(Host::B, port).expect("it comes");
                     assert_eq!(burst.ports.arrive, port);
                     got[usize::from(port)] += burst.wire;
                 }
-                Some(Step::Arrive(Host::A, _) | Step::Pause(Host::B, ..)) => panic!("nobody sends to a"),
-                Some(Step::Pause(Host::A, port, signal)) => {
+                Some(NetworkEvent::Arrive(Host::A, _) | NetworkEvent::Pause(Host::B, ..)) => {
+                    panic!("nobody sends to a")
+                }
+                Some(NetworkEvent::Pause(Host::A, port, signal)) => {
                     silent[usize::from(port)] = signal == Signal::Pause;
                     pauses[usize::from(port)] += u64::from(signal == Signal::Pause);
                 }

@@ -8,17 +8,17 @@ use std::ops::Range;
 use kelpie_events::{Events, Picos};
 use kelpie_nic::command::Object;
 use kelpie_nic::nic::{self, Nic, Outside};
-use kelpie_nic::packet::{Burst, Kind};
+use kelpie_nic::packet::{Burst, PacketKind};
 use kelpie_nic::qp::{Segment, Wqe};
 use kelpie_nic::waits::{Cause, Side};
 use kelpie_spaces::Host;
 use kelpie_switch::Signal;
 
-use crate::config::Reach;
+use crate::config::MemoryReach;
 use crate::control_thread::ControlThread;
-use crate::counters::Traffic;
+use crate::counters::TrafficCounters;
 use crate::model::{Model, Posting};
-use crate::network::{Network, Step};
+use crate::network::{Network, NetworkEvent};
 use crate::path_part::{Passed, PathPart};
 use crate::rings::Rings;
 use crate::waits::Waits;
@@ -27,7 +27,7 @@ pub use start::Queues;
 
 /// What happens, and to whom.
 #[derive(Debug, Clone, Copy)]
-enum Event {
+enum PairEvent {
     Nic(Host, nic::Event),
     /// The application of a requester rings the doorbell.
     Post(Host, u32),
@@ -42,7 +42,7 @@ enum Event {
     /// A burst comes to the end of what the path of its flow adds, the first of it.
     Delayed(Host, u32),
     /// Something happens between the hosts.
-    Network(Step),
+    Network(NetworkEvent),
 }
 
 /// The application of a QP.
@@ -80,12 +80,12 @@ impl Costs {
 
 /// All that is outside of the NICs.
 #[derive(Debug)]
-pub struct Around {
+pub struct PairEnvironment {
     pub rings: Rings,
     costs: Costs,
     /// How the NICs reach each memory.
-    pub reaches: Vec<Reach>,
-    events: Events<Event>,
+    pub reaches: Vec<MemoryReach>,
+    events: Events<PairEvent>,
     apps: [Vec<App>; 2],
     cores: [Vec<Picos>; 2],
     /// What makes and destroys QPs and MRs beside traffic, if something does.
@@ -93,7 +93,7 @@ pub struct Around {
     /// What lies between a host and the switch, for each flow, if a path loses packets or is longer than it has to be.
     path: Option<[PathPart; 2]>,
     pub network: Network,
-    pub traffic: [[Traffic; 2]; 2],
+    pub traffic: [[TrafficCounters; 2]; 2],
     /// Time that applications of each host wait for their core while they have room again, as soon as it is known.
     core_wait: [Picos; 2],
     /// When those that wait for it, or have it, will have posted what there is room for.
@@ -106,21 +106,21 @@ pub struct Around {
 
 /// Two hosts at work.
 #[derive(Debug)]
-pub struct Pair {
+pub struct SimulatedPair {
     pub nics: [Nic; 2],
-    pub around: Around,
+    pub around: PairEnvironment,
     pub now: Picos,
 }
 
 /// One NIC's view of what is outside.
-struct View<'a> {
+struct NicView<'a> {
     host: Host,
-    around: &'a mut Around,
+    around: &'a mut PairEnvironment,
 }
 
-impl Outside for View<'_> {
+impl Outside for NicView<'_> {
     fn at(&mut self, time: Picos, event: nic::Event) {
-        self.around.events.at(time, Event::Nic(self.host, event));
+        self.around.events.at(time, PairEvent::Nic(self.host, event));
     }
 
     fn wqe(&self, qp: u32, index: u64) -> Wqe {
@@ -147,26 +147,26 @@ impl Outside for View<'_> {
     }
 
     fn pause(&mut self, now: Picos, port: u8, signal: Signal) {
-        let Around { network, events, .. } = &mut *self.around;
-        network.pause(now, self.host, port, signal, &mut |time, step| events.at(time, Event::Network(step)));
+        let PairEnvironment { network, events, .. } = &mut *self.around;
+        network.pause(now, self.host, port, signal, &mut |time, step| events.at(time, PairEvent::Network(step)));
     }
 
     fn completed(&mut self, time: Picos, qp: u32, index: u64) {
-        self.around.events.at(time + self.around.costs.poll, Event::Seen(self.host, qp, index as u32));
+        self.around.events.at(time + self.around.costs.poll, PairEvent::Seen(self.host, qp, index as u32));
     }
 
     fn received(&mut self, time: Picos, qp: u32, index: u64) {
-        self.around.events.at(time + self.around.costs.poll, Event::Used(self.host, qp, index as u32));
+        self.around.events.at(time + self.around.costs.poll, PairEvent::Used(self.host, qp, index as u32));
     }
 
     fn commanded(&mut self, time: Picos) {
-        self.around.events.at(time + self.around.costs.poll, Event::Commanded(self.host));
+        self.around.events.at(time + self.around.costs.poll, PairEvent::Commanded(self.host));
     }
 
     fn delivered(&mut self, burst: &Burst) {
         let from = if burst.is_loopback { self.host } else { self.host.peer() };
         let traffic = &mut self.around.traffic[from.index()][self.host.index()];
-        if burst.kind != Kind::ReadRequest {
+        if burst.kind != PacketKind::ReadRequest {
             traffic.payload_bytes += burst.payload;
             traffic.messages += burst.pieces().iter().filter(|piece| piece.is_last).count() as u64;
         }
@@ -180,7 +180,7 @@ impl Outside for View<'_> {
     }
 }
 
-impl Pair {
+impl SimulatedPair {
     /// Hosts that have been at work for long, with the queues of each flow as said; the rest is up to the seed.
     pub fn new(model: &Model, rings: Rings, queues: &[Queues]) -> Self {
         let seed = model.sampling.seed;
@@ -193,7 +193,7 @@ impl Pair {
             let (regions, connections) = (&rings.regions[host.index()], &rings.connections[host.index()]);
             Nic::new(config.clone(), regions.clone(), connections, seed ^ u64::from(host != hosts[0]))
         });
-        let around = Around {
+        let around = PairEnvironment {
             apps: Host::BOTH.map(|host| vec![App::default(); rings.qps[host.index()].len()]),
             cores: Host::BOTH.map(|_| vec![Picos::ZERO; model.posting.cores as usize]),
             control: Host::BOTH.map(|host| rings.control_thread(host)),
@@ -219,7 +219,7 @@ impl Pair {
                 // Nothing keeps the threads of two hosts in step: the second begins half a period later.
                 let first = period.map(|period| if place == 0 { Picos::ZERO } else { period / 2 });
                 if let Some(first) = first {
-                    pair.around.events.at(first, Event::Due(host, object));
+                    pair.around.events.at(first, PairEvent::Due(host, object));
                 }
             }
         }
@@ -239,73 +239,73 @@ impl Pair {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: PairEvent) {
         let (now, around) = (self.now, &mut self.around);
         match event {
-            Event::Nic(host, event) => {
-                self.nics[host.index()].handle(now, event, &mut View { host, around });
+            PairEvent::Nic(host, event) => {
+                self.nics[host.index()].handle(now, event, &mut NicView { host, around });
             }
-            Event::Post(host, qp) => around.post(now, host, qp),
-            Event::Seen(host, qp, index) => {
+            PairEvent::Post(host, qp) => around.post(now, host, qp),
+            PairEvent::Seen(host, qp, index) => {
                 around.apps[host.index()][qp as usize].seen = u64::from(index) + 1;
                 around.post_when_room(now, host, qp);
             }
-            Event::Used(host, qp, index) => around.used(now, host, qp, index.into()),
-            Event::Due(host, object) => around.is_due(now, host, object),
-            Event::Commanded(host) => {
+            PairEvent::Used(host, qp, index) => around.used(now, host, qp, index.into()),
+            PairEvent::Due(host, object) => around.is_due(now, host, object),
+            PairEvent::Commanded(host) => {
                 let command = around.control[host.index()].as_mut().and_then(ControlThread::is_done);
                 around.command(now, host, command);
             }
-            Event::Delayed(host, flow) => {
+            PairEvent::Delayed(host, flow) => {
                 let burst = around.path.as_mut().and_then(|path| path[host.index()].is_through(flow));
                 if let Some(burst) = burst {
                     around.enter(now, host, burst);
                 }
             }
-            Event::Network(step) => self.between(step),
+            PairEvent::Network(step) => self.between(step),
         }
     }
 
     fn arrive(&mut self, host: Host, burst: Burst) {
         let around = &mut self.around;
-        if matches!(burst.kind, Kind::Ack | Kind::Nak | Kind::NotReady) {
+        if matches!(burst.kind, PacketKind::Ack | PacketKind::Nak | PacketKind::NotReady) {
             let traffic = &mut around.traffic[host.peer().index()][host.index()];
             traffic.packets += burst.packets;
             traffic.wire_bytes += burst.wire;
         }
-        self.nics[host.index()].arrive(self.now, burst, &mut View { host, around });
+        self.nics[host.index()].arrive(self.now, burst, &mut NicView { host, around });
     }
 
     /// Something happens between the hosts.
-    fn between(&mut self, step: Step) {
+    fn between(&mut self, step: NetworkEvent) {
         let now = self.now;
-        let Around { network, events, .. } = &mut self.around;
-        let at = &mut |time, step| events.at(time, Event::Network(step));
+        let PairEnvironment { network, events, .. } = &mut self.around;
+        let at = &mut |time, step| events.at(time, PairEvent::Network(step));
         match step {
-            Step::Enter(place) => network.entered(now, place, at),
-            Step::Leave(place) => network.leave(now, place, at),
-            Step::Hold(place, signal) => network.hold(now, place, signal, at),
-            Step::Arrive(host, port) => {
+            NetworkEvent::Enter(place) => network.entered(now, place, at),
+            NetworkEvent::Leave(place) => network.leave(now, place, at),
+            NetworkEvent::Hold(place, signal) => network.hold(now, place, signal, at),
+            NetworkEvent::Arrive(host, port) => {
                 if let Some(burst) = network.arrived(host, port) {
                     self.arrive(host, burst);
                 }
             }
-            Step::Pause(host, port, signal) => {
+            NetworkEvent::Pause(host, port, signal) => {
                 let around = &mut self.around;
-                self.nics[host.index()].paused(now, port, signal, &mut View { host, around });
+                self.nics[host.index()].paused(now, port, signal, &mut NicView { host, around });
             }
         }
     }
 }
 
-impl Around {
+impl PairEnvironment {
     /// A burst leaves a host, whose path may lose it or take its time.
     fn on_path(&mut self, now: Picos, host: Host, burst: Burst) {
         let (flow, ..) = self.rings.qps[host.peer().index()][burst.to as usize];
         let Some(path) = &mut self.path else { return };
         match path[host.index()].pass(now, flow, burst) {
             Passed::Lost => {}
-            Passed::Late(time) => self.events.at(time, Event::Delayed(host, flow)),
+            Passed::Late(time) => self.events.at(time, PairEvent::Delayed(host, flow)),
             Passed::Through(burst) => self.enter(now, host, burst),
         }
     }
@@ -313,6 +313,6 @@ impl Around {
     /// A burst comes to the first switch.
     fn enter(&mut self, now: Picos, host: Host, burst: Burst) {
         let Self { network, events, .. } = self;
-        network.sent(now, host, burst, &mut |time, step| events.at(time, Event::Network(step)));
+        network.sent(now, host, burst, &mut |time, step| events.at(time, PairEvent::Network(step)));
     }
 }

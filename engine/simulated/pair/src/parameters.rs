@@ -4,10 +4,10 @@ mod row;
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-use Broken::{Narrow, Serialised, Small};
-use Domain::{Mtu, Real, Whole, Words};
+use Breakage::{Narrow, Serialised, Small};
+use ParameterDomain::{Mtu, Real, Whole, Words};
 use row::Number as _;
-pub use row::{Broken, Domain, Draw, Drawn, Fitted, Range, Row};
+pub use row::{Breakage, DrawRange, Drawn, Fitted, ParameterDomain, ParameterRow, Range};
 
 use crate::model::Model;
 
@@ -46,7 +46,7 @@ macro_rules! rows {
         }
 
         /// Every parameter, in the order of [`Parameter`], which is that of a model file.
-        pub const TABLE: &[Row] = &[$(Row {
+        pub const TABLE: &[ParameterRow] = &[$(ParameterRow {
             parameter: Parameter::$parameter,
             path: concat!(stringify!($first) $(, ".", stringify!($rest))+),
             unit: $unit,
@@ -62,63 +62,63 @@ macro_rules! rows {
 const OUR_CHOICE: &str = "our choice";
 
 /// Rates and sizes between which any real one lies, whatever its unit.
-const LIKELY: Domain = Real(Range {
+const LIKELY: ParameterDomain = Real(Range {
     ends: (Included(1e-3), Included(1e9)),
     refusal: |value| format!("{value:?} is outside 0.001 to 1e9"),
     source: "our choice: any real one lies there, whatever its unit",
 });
-const TIME: Domain = Real(Range {
+const TIME: ParameterDomain = Real(Range {
     ends: (Included(0.0), Excluded(1e9)),
     refusal: |value| format!("{value} must be a time from 0 to below 1e9"),
     source: OUR_CHOICE,
 });
-const TIMER: Domain = Real(Range {
+const TIMER: ParameterDomain = Real(Range {
     ends: (Included(4.096), Excluded(1e9)),
     refusal: |value| format!("{value} must be from 4.096 to below 1e9"),
     source: "IBTA volume 1, section 9.9.2.1.1: the shortest timer",
 });
-const SHARE: Domain = Real(Range {
+const SHARE: ParameterDomain = Real(Range {
     ends: (Included(0.0), Included(1.0)),
     refusal: |value| format!("{value} must be from 0 to 1"),
     source: "a share",
 });
-const PRECISION: Domain = Real(Range {
+const PRECISION: ParameterDomain = Real(Range {
     ends: (Excluded(0.0), Included(1.0)),
     refusal: |value| format!("{value} must be above 0 and at most 1"),
     source: "a share; rates are never known for certain",
 });
-const CACHE: Domain = Real(Range {
+const CACHE: ParameterDomain = Real(Range {
     ends: (Excluded(0.0), Included(1_048_576.0)),
     refusal: |value| format!("{value} KiB: a cache must hold something, and at most 1,048,576 KiB"),
     source: "our choice, a gigabyte, far more than any has",
 });
-const WAYS: Domain = Whole(Range {
+const WAYS: ParameterDomain = Whole(Range {
     ends: (Included(1.0), Included(1024.0)),
     refusal: |value| format!("{value} ways: a set must have 1 to 1,024 lines"),
     source: OUR_CHOICE,
 });
-const PAYLOAD: Domain = Whole(Range {
+const PAYLOAD: ParameterDomain = Whole(Range {
     ends: (Included(64.0), Included(1_048_576.0)),
     refusal: |value| format!("{value} must be from 64 to 1,048,576"),
     source: "our choice, around the 128 to 4096 of the PCIe base specification",
 });
-const OVERHEAD: Domain = Whole(Range {
+const OVERHEAD: ParameterDomain = Whole(Range {
     ends: (Included(0.0), Included(4096.0)),
     refusal: |value| format!("{value} must be within what a NIC could have"),
     source: OUR_CHOICE,
 });
-const EVENTS: Domain = Whole(Range {
+const EVENTS: ParameterDomain = Whole(Range {
     ends: (Included(1000.0), Included(4_294_967_296.0)),
     refusal: |value| format!("{value} must be from 1,000 to 2^32"),
     source: "our choice: an experiment ends, and not at once",
 });
-const ANY: Domain =
+const ANY: ParameterDomain =
     Whole(Range { ends: (Included(0.0), Unbounded), refusal: |value| value.to_string(), source: "any has a meaning" });
-const TRUTH: Domain = Words(&["false", "true"]);
-const REPLACEMENT: Domain = Words(&["least_recent", "random"]);
+const TRUTH: ParameterDomain = Words(&["false", "true"]);
+const REPLACEMENT: ParameterDomain = Words(&["least_recent", "random"]);
 
 /// A count from 1 to `most`.
-const fn count(most: u64) -> Domain {
+const fn count(most: u64) -> ParameterDomain {
     Whole(Range {
         ends: (Included(1.0), Included(most as f64)),
         refusal: |value| format!("{value} must be above zero and within what a NIC could have"),
@@ -130,8 +130,8 @@ const fn fit(turn: u8, phrase: &'static str) -> Fitted {
     Fitted::Yes { turn, phrase }
 }
 
-const fn draw(low: f64, high: f64, source: &'static str) -> Draw {
-    Draw { low, high, source }
+const fn draw(low: f64, high: f64, source: &'static str) -> DrawRange {
+    DrawRange { low, high, source }
 }
 
 const fn alone(low: f64, high: f64, source: &'static str) -> Drawn {

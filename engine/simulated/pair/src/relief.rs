@@ -21,7 +21,7 @@ const LATENCY: &str = "pcie_latency";
 
 /// A part of a model.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct ReliefPart {
     name: &'static str,
     /// What it has more of when it is relieved.
     more: &'static [P],
@@ -29,16 +29,16 @@ struct Part {
     less: &'static [P],
 }
 
-const fn more(name: &'static str, more: &'static [P]) -> Part {
-    Part { name, more, less: &[] }
+const fn more(name: &'static str, more: &'static [P]) -> ReliefPart {
+    ReliefPart { name, more, less: &[] }
 }
 
-const fn less(name: &'static str, less: &'static [P]) -> Part {
-    Part { name, more: &[], less }
+const fn less(name: &'static str, less: &'static [P]) -> ReliefPart {
+    ReliefPart { name, more: &[], less }
 }
 
 /// All parts that can be relieved; their names are those of what limits a run, where it can say them.
-const PARTS: [Part; 27] = [
+const PARTS: [ReliefPart; 27] = [
     more("qp_context_cache", &[P::Contexts]),
     more("translation_cache", &[P::Translations]),
     more("send_wqe_cache", &[P::SendWqes]),
@@ -50,7 +50,7 @@ const PARTS: [Part; 27] = [
     more("cache_miss_reads", &[P::SendMisses, P::TranslationMisses, P::ReceiveMisses]),
     more("read_window", &[P::MaxReads]),
     more("packet_memory", &[P::PacketMemory]),
-    Part { name: "processing_unit", more: &[P::Units], less: &[P::Wqe, P::Segment, P::Packet, P::ReceivePacket] },
+    ReliefPart { name: "processing_unit", more: &[P::Units], less: &[P::Wqe, P::Segment, P::Packet, P::ReceivePacket] },
     less("packet_processing", &[P::PipelinePacket, P::PipelineKib, P::PipelineSwitch]),
     less("read_response_processing", &[P::ResponsePacket, P::ResponseKib]),
     more("pcie_read", &[P::Tags, P::Pcie]),
@@ -65,7 +65,7 @@ const PARTS: [Part; 27] = [
     more("receive_slots", &[P::ReceiveSlots]),
     less("receiver_not_ready", &[P::RnrTimer]),
     less("command_interface", &[P::Firmware]),
-    Part { name: "posting", more: &[P::Cores], less: &[P::Doorbell, P::PostedWqe] },
+    ReliefPart { name: "posting", more: &[P::Cores], less: &[P::Doorbell, P::PostedWqe] },
 ];
 
 /// What relieving each part brings.
@@ -136,7 +136,7 @@ fn gain(relief: &Relief) -> f64 {
 }
 
 /// What a model is changed to when a part of it is relieved; nothing if it has no such part.
-fn relieved(base: &SimSubsystem, part: &Part) -> Option<SimSubsystem> {
+fn relieved(base: &SimSubsystem, part: &ReliefPart) -> Option<SimSubsystem> {
     let more = part.more.iter().map(|parameter| (parameter.path(), FACTOR));
     let less = part.less.iter().map(|parameter| (parameter.path(), 1.0 / FACTOR));
     let numbers: Vec<_> =
@@ -146,7 +146,13 @@ fn relieved(base: &SimSubsystem, part: &Part) -> Option<SimSubsystem> {
 }
 
 /// Nothing if the model has no such part, or its rules do not allow as much of it.
-fn relief(base: &SimSubsystem, part: &Part, workload: &Workload, bounds: &Bounds, goodput: f64) -> Option<Relief> {
+fn relief(
+    base: &SimSubsystem,
+    part: &ReliefPart,
+    workload: &Workload,
+    bounds: &Bounds,
+    goodput: f64,
+) -> Option<Relief> {
     let measurement = relieved(base, part)?.measure(workload).ok()?;
     let [after, pause_ratio] = seen(&measurement);
     let verdict = assess(workload, bounds, &measurement).verdict;

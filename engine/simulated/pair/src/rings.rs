@@ -4,7 +4,7 @@ mod build;
 
 use std::ops::Range;
 
-use kelpie_nic::packet::Operation;
+use kelpie_nic::packet::WrOperation;
 use kelpie_nic::qp::{Connection, Region, Segment, Wqe};
 use kelpie_spaces::Host;
 use rand::RngExt;
@@ -20,7 +20,7 @@ const REGION_BITS: u32 = 40;
 
 /// Elements in regions in turn, and a place further with every round; as the verbs engine does.
 #[derive(Debug, Clone, Copy)]
-struct Rotation {
+struct RegionRotation {
     /// Key of the first region of the first QP.
     first: u32,
     per_qp: u64,
@@ -28,7 +28,7 @@ struct Rotation {
     places: u64,
 }
 
-impl Rotation {
+impl RegionRotation {
     fn segment(&self, qp: u32, number: u64, bytes: u64) -> Segment {
         let (round, region) = (number / self.per_qp, number % self.per_qp);
         let key = self.first + (u64::from(qp) * self.per_qp + region) as u32;
@@ -45,15 +45,15 @@ impl Rotation {
 
 /// Where the requester of a QP is: at a message, of whose packets it has sent some.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
+pub struct SendPosition {
     pub message: u64,
     pub packets: [u64; 2],
 }
 
 /// A request of the vector.
 #[derive(Debug, Clone)]
-struct Request {
-    operation: Operation,
+struct RingRequest {
+    operation: WrOperation,
     bytes: u64,
     /// The list; empty if the payload is inline.
     list: Vec<u64>,
@@ -82,20 +82,20 @@ pub struct FlowRings {
     pub name: String,
     pub sends: bool,
     pub reads: bool,
-    vector: Vec<Request>,
+    vector: Vec<RingRequest>,
     elements: u64,
     sends_of_vector: u64,
     mtu: u64,
     receive_list: Vec<u64>,
     /// The longest element at each end, and of a receive.
     longest: [u64; 3],
-    local: Rotation,
-    remote: Rotation,
-    receive: Rotation,
+    local: RegionRotation,
+    remote: RegionRotation,
+    receive: RegionRotation,
 }
 
 impl FlowRings {
-    fn request(&self, index: u64) -> (&Request, u64) {
+    fn request(&self, index: u64) -> (&RingRequest, u64) {
         let round = index / self.vector.len() as u64;
         (&self.vector[(index % self.vector.len() as u64) as usize], round)
     }
@@ -134,8 +134,8 @@ impl FlowRings {
 
     /// Somewhere in round `round` of the vector, each packet of which is as likely as another, because a QP is in its
     /// long messages for most of the time.
-    pub fn place(&self, round: u64, random: &mut impl RngExt) -> Place {
-        let packets = |request: &Request| request.bytes.div_ceil(self.mtu);
+    pub fn place(&self, round: u64, random: &mut impl RngExt) -> SendPosition {
+        let packets = |request: &RingRequest| request.bytes.div_ceil(self.mtu);
         let mut packet = random.random_range(0..self.vector.iter().map(packets).sum::<u64>());
         let mut at = 0;
         while packet >= packets(&self.vector[at]) {
@@ -143,12 +143,12 @@ impl FlowRings {
             at += 1;
         }
         let message = round * self.vector.len() as u64 + at as u64;
-        Place { message, packets: [packet, packets(&self.vector[at])] }
+        SendPosition { message, packets: [packet, packets(&self.vector[at])] }
     }
 
     /// Packets and messages of a turn at most.
     pub fn most_of_turn(&self, packets: u32, max_reads: u32) -> [u64; 2] {
-        let only_reads = self.vector.iter().all(|request| request.operation == Operation::Read);
+        let only_reads = self.vector.iter().all(|request| request.operation == WrOperation::Read);
         [packets.into(), if only_reads { self.depth.min(max_reads.into()) } else { self.depth }]
     }
 
@@ -164,13 +164,13 @@ impl FlowRings {
     }
 
     /// The beginning of the batch that a QP is in.
-    pub fn batch_of(&self, place: Place) -> Place {
+    pub fn batch_of(&self, place: SendPosition) -> SendPosition {
         let message = place.message - place.message % self.signal;
-        Place { message, packets: [0, self.packets_at(message)] }
+        SendPosition { message, packets: [0, self.packets_at(message)] }
     }
 
     /// Where a QP was so many turns ago, each of at most so many packets and messages.
-    pub fn turns_before(&self, place: Place, [packets, messages]: [u64; 2], turns: u64) -> Place {
+    pub fn turns_before(&self, place: SendPosition, [packets, messages]: [u64; 2], turns: u64) -> SendPosition {
         let mut at = place;
         for _ in 0..turns {
             let mut left = packets;
@@ -178,7 +178,7 @@ impl FlowRings {
                 if at.packets[0] == 0 {
                     let message = at.message - 1;
                     let of_message = self.packets_at(message);
-                    at = Place { message, packets: [of_message; 2] };
+                    at = SendPosition { message, packets: [of_message; 2] };
                 }
                 let sent = left.min(at.packets[0]);
                 at.packets[0] -= sent;
@@ -192,17 +192,17 @@ impl FlowRings {
     }
 
     /// Where a QP is after so many packets more of its message.
-    pub fn after(&self, at: Place, packets: u64) -> Place {
+    pub fn after(&self, at: SendPosition, packets: u64) -> SendPosition {
         let sent = at.packets[0] + packets;
         if sent < at.packets[1] {
-            Place { packets: [sent, at.packets[1]], ..at }
+            SendPosition { packets: [sent, at.packets[1]], ..at }
         } else {
-            Place { message: at.message + 1, packets: [0, self.packets_at(at.message + 1)] }
+            SendPosition { message: at.message + 1, packets: [0, self.packets_at(at.message + 1)] }
         }
     }
 
     /// What the next so many packets carry of their message.
-    pub fn part(&self, at: Place, packets: u64) -> Range<u64> {
+    pub fn part(&self, at: SendPosition, packets: u64) -> Range<u64> {
         let bytes = self.request(at.message).0.bytes;
         at.packets[0] * self.mtu..((at.packets[0] + packets) * self.mtu).min(bytes)
     }
@@ -224,13 +224,13 @@ impl FlowRings {
     }
 
     /// What the SEND at a message has filled of its receive once so many packets were sent.
-    pub fn filled(&self, place: Place) -> u64 {
+    pub fn filled(&self, place: SendPosition) -> u64 {
         if self.is_send(place.message) { place.packets[0] * self.mtu } else { 0 }
     }
 
     /// Whether a message is a SEND.
     pub fn is_send(&self, message: u64) -> bool {
-        self.request(message).0.operation == Operation::Send
+        self.request(message).0.operation == WrOperation::Send
     }
 
     /// Where a message that is no SEND goes to, or comes from.
@@ -255,7 +255,7 @@ impl FlowRings {
 
     /// Whether the next message is a READ.
     pub fn reads_next(&self, message: u64) -> bool {
-        self.request(message).0.operation == Operation::Read
+        self.request(message).0.operation == WrOperation::Read
     }
 
     /// What a QP uses next of each of its regions, at its requester and at its responder.
@@ -264,8 +264,8 @@ impl FlowRings {
         let elements = round * self.elements + request.before;
         let receives = self.sends_before(message) * self.receive_list.len() as u64;
         let [element, whole, receive] = self.longest;
-        let reaches = self.vector.iter().any(|request| request.operation != Operation::Send);
-        let takes = |rotation: &Rotation, is_used: bool| if is_used { rotation.per_qp } else { 0 };
+        let reaches = self.vector.iter().any(|request| request.operation != WrOperation::Send);
+        let takes = |rotation: &RegionRotation, is_used: bool| if is_used { rotation.per_qp } else { 0 };
         let local = takes(&self.local, self.elements > 0);
         let at_local = (0..local).map(move |at| (self.from, self.local.segment(qp, elements + at, element)));
         let remote = takes(&self.remote, reaches);

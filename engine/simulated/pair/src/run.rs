@@ -13,13 +13,13 @@ use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
 
 use crate::control_thread::ControlThread;
-use crate::counters::{Diagnostics, Traffic};
+use crate::counters::{Diagnostics, TrafficCounters};
 use crate::limiting::{Snapshot, limiting};
 use crate::model::{Model, Sampling};
 use crate::network::ByPort;
-use crate::pair::{Pair, Queues};
+use crate::pair::{Queues, SimulatedPair};
 use crate::rings::{FlowRings, Rings};
-use crate::steady::{BATCHES, Moment, Steady, UNKNOWN, falls_behind_slowly, half_width};
+use crate::steady::{BATCHES, Moment, SteadyState, UNKNOWN, falls_behind_slowly, half_width};
 
 /// The part of an experiment that is no sample is one of so many. Source: our choice.
 const WARM_UP: usize = 3;
@@ -32,7 +32,7 @@ const CORES_BUSY: f64 = 0.95;
 
 /// What a run gives.
 #[derive(Debug)]
-pub struct Run {
+pub struct SimulatedRun {
     /// The samples.
     pub measurement: Measurement,
     /// The part that limits, and whose traffic.
@@ -46,7 +46,7 @@ pub struct Run {
 /// Everything that is counted, at one moment.
 struct Totals {
     time: Picos,
-    traffic: [[Traffic; 2]; 2],
+    traffic: [[TrafficCounters; 2]; 2],
     counts: [Diagnostics; 2],
     /// By host and port.
     pauses: [[Pauses; 2]; 2],
@@ -57,7 +57,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(pair: &mut Pair) -> Self {
+    fn of(pair: &mut SimulatedPair) -> Self {
         let core_wait = Host::BOTH.map(|host| pair.around.core_wait(pair.now, host));
         let around = &pair.around;
         Self {
@@ -92,14 +92,14 @@ fn longest_path(rings: &Rings) -> Picos {
 }
 
 /// What had happened by the end of a slice.
-struct Mark {
+struct SliceMark {
     moment: Moment,
     totals: Totals,
     snapshot: Snapshot,
 }
 
-impl Mark {
-    fn of(pair: &mut Pair) -> Self {
+impl SliceMark {
+    fn of(pair: &mut SimulatedPair) -> Self {
         Self { moment: Moment::of(pair), totals: Totals::of(pair), snapshot: Snapshot::of(pair) }
     }
 }
@@ -118,13 +118,18 @@ const CERTAIN: f64 = 2.0;
 ///
 /// # Errors
 /// When the model's hosts cannot run it, or its packets need longer than an experiment may take.
-pub fn run(model: &Model, workload: &Workload, attempt: u32, bounds: Option<&Bounds>) -> Result<Run, MeasureError> {
+pub fn run(
+    model: &Model,
+    workload: &Workload,
+    attempt: u32,
+    bounds: Option<&Bounds>,
+) -> Result<SimulatedRun, MeasureError> {
     let loaded = loaded_directions(workload);
     let Sampling { precision, verdict_packets, sample_us: _, samples: _, max_events: _, seed: _, noise: _ } =
         model.sampling;
     let qps = workload.flows.iter().map(|flow| u64::from(flow.qps)).sum();
-    let steady = Steady { directions: &loaded, precision, verdict_packets, qps };
-    let is_certain = |pair: &Pair, course: &[Mark]| {
+    let steady = SteadyState { directions: &loaded, precision, verdict_packets, qps };
+    let is_certain = |pair: &SimulatedPair, course: &[SliceMark]| {
         let moments = moments(course);
         let Some(bounds) = bounds.filter(|_| steady.is_telling(&moments)) else { return false };
         let halves: Vec<f64> = loaded.chunks(1).map(|way| half_width(&moments, way)).collect();
@@ -155,9 +160,9 @@ pub fn run(model: &Model, workload: &Workload, attempt: u32, bounds: Option<&Bou
         );
         return Err(MeasureError::Unsupported { reason });
     }
-    let mut noise = Noise::new(model, workload, attempt);
+    let mut noise = RateNoise::new(model, workload, attempt);
     let samples = samples(&pair, &course, &loaded, model, &mut || noise.factor());
-    Ok(Run {
+    Ok(SimulatedRun {
         measurement: Measurement {
             samples,
             confidence: Some(Confidence { half_width, is_steady }),
@@ -193,8 +198,8 @@ fn sampled(model: &Model, slices: usize) -> [usize; 2] {
 
 /// The samples of a course, rates times what `factor` gives.
 fn samples(
-    pair: &Pair,
-    course: &[Mark],
+    pair: &SimulatedPair,
+    course: &[SliceMark],
     loaded: &[Direction],
     model: &Model,
     factor: &mut dyn FnMut() -> f64,
@@ -210,9 +215,9 @@ fn samples(
 fn work(
     model: &Model,
     workload: &Workload,
-    steady: &Steady<'_>,
-    is_certain: impl Fn(&Pair, &[Mark]) -> bool,
-) -> Result<(Pair, Vec<Mark>), MeasureError> {
+    steady: &SteadyState<'_>,
+    is_certain: impl Fn(&SimulatedPair, &[SliceMark]) -> bool,
+) -> Result<(SimulatedPair, Vec<SliceMark>), MeasureError> {
     let rings = Rings::new(model, workload)?;
     // An application that pauses for longer than it posts is not ahead of its NIC.
     let posting = |batch: u64| model.posting.doorbell_ns + model.posting.wqe_ns * batch as f64;
@@ -224,17 +229,17 @@ fn work(
     let slice = slice.max(longest_path(&rings).min(LONGEST_PERIOD));
     let mut events_left = model.sampling.max_events;
     let mut has_restarted = false;
-    let mut pair = Pair::new(model, rings, &queues);
-    let mut course = vec![Mark::of(&mut pair)];
+    let mut pair = SimulatedPair::new(model, rings, &queues);
+    let mut course = vec![SliceMark::of(&mut pair)];
     loop {
         pair.run_until(pair.now + slice, &mut events_left);
-        course.push(Mark::of(&mut pair));
+        course.push(SliceMark::of(&mut pair));
         let slices = course.len() - 1;
         let is_look = slices.is_multiple_of(STEP);
         if is_look && !has_restarted && events_left > 0 && cannot_keep_up(&pair, &moments(&course), &mut queues) {
             has_restarted = true;
-            pair = Pair::new(model, Rings::new(model, workload)?, &queues);
-            course = vec![Mark::of(&mut pair)];
+            pair = SimulatedPair::new(model, Rings::new(model, workload)?, &queues);
+            course = vec![SliceMark::of(&mut pair)];
         } else if events_left == 0
             || slices == MOST_SLICES
             || (is_look && (steady.is_reached(&moments(&course)) || is_certain(&pair, &course)))
@@ -245,13 +250,13 @@ fn work(
 }
 
 /// From where the samples begin.
-fn moments(course: &[Mark]) -> Vec<&Moment> {
+fn moments(course: &[SliceMark]) -> Vec<&Moment> {
     course[begin(course.len() - 1)..].iter().map(|mark| &mark.moment).collect()
 }
 
 /// Whether applications that began with full queues have no time to keep them full, so that these run empty, or NICs
 /// use receives sooner than they read them: notes the flows that should begin so.
-fn cannot_keep_up(pair: &Pair, course: &[&Moment], queues: &mut [Queues]) -> bool {
+fn cannot_keep_up(pair: &SimulatedPair, course: &[&Moment], queues: &mut [Queues]) -> bool {
     let mut changed = false;
     for (flow, queues) in pair.around.rings.flows.iter().zip(queues) {
         let before = *queues;
@@ -263,7 +268,7 @@ fn cannot_keep_up(pair: &Pair, course: &[&Moment], queues: &mut [Queues]) -> boo
 }
 
 fn sample(
-    pair: &Pair,
+    pair: &SimulatedPair,
     loaded: &[Direction],
     before: &Totals,
     after: &Totals,
@@ -321,12 +326,12 @@ fn sample(
 }
 
 /// Multiplicative noise on rates, the same for the same attempt at the same workload and model.
-struct Noise {
+struct RateNoise {
     normal: Option<Normal<f64>>,
     random: Pcg64Mcg,
 }
 
-impl Noise {
+impl RateNoise {
     fn new(model: &Model, workload: &Workload, attempt: u32) -> Self {
         // FNV-1a over the workload's text form: stable over versions of the standard library, unlike its hashers.
         let text = format!("{}{}{workload:?}", model.name, model.sampling.seed);

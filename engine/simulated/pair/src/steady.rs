@@ -3,7 +3,7 @@
 use kelpie_nic::nic::Nic;
 use kelpie_spaces::{Direction, Host};
 
-use crate::pair::Pair;
+use crate::pair::SimulatedPair;
 
 /// Part of the messages, or of all READs on their way, by which these may change. Source: our choice.
 const READS: [f64; 2] = [0.02, 0.05];
@@ -44,7 +44,7 @@ pub struct Moment {
 
 impl Moment {
     /// This one.
-    pub fn of(pair: &Pair) -> Self {
+    pub fn of(pair: &SimulatedPair) -> Self {
         let traffic = &pair.around.traffic;
         Self {
             delivered: traffic.each_ref().map(|from| from.each_ref().map(|to| to.payload_bytes)),
@@ -64,7 +64,7 @@ impl Moment {
 
 /// When an experiment may end. A course is what had happened after each slice, from where the samples begin.
 #[derive(Debug)]
-pub struct Steady<'a> {
+pub struct SteadyState<'a> {
     /// Directions that carry traffic.
     pub directions: &'a [Direction],
     /// Half of the relative confidence interval that is narrow enough.
@@ -75,7 +75,7 @@ pub struct Steady<'a> {
     pub qps: u64,
 }
 
-impl Steady<'_> {
+impl SteadyState<'_> {
     /// Whether the course is steady, and its rates are known.
     pub fn is_reached(&self, course: &[&Moment]) -> bool {
         self.is_known(course, LEAST_PACKETS, self.precision)
@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn is_reached(course: &[Moment]) -> bool {
-        let steady = Steady { directions: &WAY, precision: 0.02, verdict_packets: 0, qps: 1 };
+        let steady = SteadyState { directions: &WAY, precision: 0.02, verdict_packets: 0, qps: 1 };
         steady.is_reached(&course.iter().collect::<Vec<_>>())
     }
 
@@ -200,7 +200,7 @@ mod tests {
     fn a_verdict_takes_more_packets_and_less_precision() {
         let course = course(800, |slice| 1000 + 900 * (slice % 2), |_| 0);
         let course: Vec<&Moment> = course[..9].iter().collect();
-        let steady = |verdict_packets, qps| Steady { directions: &WAY, precision: 0.001, verdict_packets, qps };
+        let steady = |verdict_packets, qps| SteadyState { directions: &WAY, precision: 0.001, verdict_packets, qps };
         let wide = steady(LEAST_PACKETS, 1);
         assert!(!wide.is_reached(&course));
         assert_eq!(wide.is_telling(&course), half_width(&course, &WAY) <= UNKNOWN);

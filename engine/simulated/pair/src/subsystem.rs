@@ -6,11 +6,11 @@ use kelpie_engine::simple::{Simple, qp_times};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_events::Picos;
 use kelpie_monitor::{Bounds, DirectionRates, Limit, Measurement, QpTimes};
-use kelpie_nic::packet::Ports;
+use kelpie_nic::packet::PacketPorts;
 use kelpie_spaces::{Flow, Host, Mtu, Workload};
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 
-use crate::bond::Bond;
+use crate::bond::BondedHosts;
 use crate::load::ModelError;
 use crate::model::Model;
 use crate::network::ByPort;
@@ -20,7 +20,7 @@ use crate::run::run;
 #[derive(Debug, Clone)]
 pub struct PortsSeen {
     /// For each flow, each QP's source port, and the ports by which it leaves and at which it arrives.
-    pub qps: Vec<Vec<(u16, Side, Side)>>,
+    pub qps: Vec<Vec<(u16, PortSide, PortSide)>>,
     /// By host and port. Units: bytes.
     pub sent_bytes: [[u64; 2]; 2],
     /// As above.
@@ -190,12 +190,12 @@ impl SimSubsystem {
     /// # Errors
     /// When the model's hosts cannot run it.
     pub fn ports(&self, workload: &Workload) -> Result<Option<PortsSeen>, MeasureError> {
-        let Some(bond) = Bond::of(&self.model) else { return Ok(None) };
+        let Some(bond) = BondedHosts::of(&self.model) else { return Ok(None) };
         let run = run(&self.model, workload, 0, None)?;
         let Some(ByPort { sent_bytes, received_bytes }) = run.by_port else { return Ok(None) };
         let taken = |flow: &Flow, [there, _]: [u16; 2]| {
-            let Ports { leave, arrive } = bond.taken(flow.from, there);
-            (there, Side::BOTH[usize::from(leave)], Side::BOTH[usize::from(arrive)])
+            let PacketPorts { leave, arrive } = bond.taken(flow.from, there);
+            (there, PortSide::BOTH[usize::from(leave)], PortSide::BOTH[usize::from(arrive)])
         };
         let flows = workload.flows.iter().zip(bond.source_ports(&workload.flows));
         let qps = flows.map(|(flow, ports)| ports.into_iter().map(|ports| taken(flow, ports)).collect()).collect();

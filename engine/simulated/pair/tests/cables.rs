@@ -1,13 +1,13 @@
 //! Two RNICs of a simulated host that send to each other: what the slowest part on the way leaves, and when it is seen.
 
-use kelpie_engine::loopback::{LoopbackHost as _, Probe};
+use kelpie_engine::loopback::{LoopbackHost as _, PathProbe};
 use kelpie_sim::host::SimHost;
 
 /// Bandwidth in Gbit/s and latency in us of a cell.
 fn cell(host: &mut SimHost, rnic: &str, endpoint: &str) -> [f64; 2] {
     let place = |names: &[String], name: &str| names.iter().position(|known| known == name).expect("it is there");
     let (row, column) = (place(host.rnics(), rnic), place(host.endpoints(), endpoint));
-    [Probe::Bandwidth, Probe::Latency].map(|probe| host.probe(row, column, probe).expect("it has a way").value)
+    [PathProbe::Bandwidth, PathProbe::Latency].map(|probe| host.probe(row, column, probe).expect("it has a way").value)
 }
 
 fn a100(sets: &[(&str, &str)]) -> SimHost {

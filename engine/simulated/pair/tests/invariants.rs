@@ -49,7 +49,7 @@ const RESOURCES: [&str; 14] = [
 ];
 
 /// How a workload is changed; nothing if it cannot be.
-type Change = fn(&Workload) -> Option<Workload>;
+type WorkloadChange = fn(&Workload) -> Option<Workload>;
 /// The part by which its rate may fall and grow, beside what should be equal.
 type Room = fn(&Workload) -> [f64; 2];
 
@@ -85,7 +85,7 @@ fn load(name: &str, changes: &[(&str, String)]) -> SimSubsystem {
 
 /// What an experiment says.
 #[derive(Debug, Clone, Copy)]
-struct Rate {
+struct MeasuredRate {
     /// Goodput of all directions together. Units: bits/s.
     goodput: f64,
     /// Half of its confidence interval, relative.
@@ -104,11 +104,11 @@ fn loses(mean: &Sample) -> bool {
     refused(&mean.counters.a) + refused(&mean.counters.b) > LOST * messages
 }
 
-fn rate(subsystem: &mut SimSubsystem, workload: &Workload) -> Option<Rate> {
+fn rate(subsystem: &mut SimSubsystem, workload: &Workload) -> Option<MeasuredRate> {
     let measurement = subsystem.measure(workload).ok()?;
     let confidence = measurement.confidence.expect("a simulated subsystem says how well it knows its rates");
     let mean = measurement.mean()?;
-    Some(Rate {
+    Some(MeasuredRate {
         goodput: mean.directions.iter().map(|rates| rates.goodput_bps).sum(),
         half_width: confidence.half_width.unwrap_or(f64::INFINITY),
         is_steady: confidence.is_steady,
@@ -158,7 +158,7 @@ fn longer(workload: &Workload, bytes: u64) -> Option<Workload> {
 const NONE: Room = |_| [0.0, 0.0];
 
 /// Name, change, room.
-const WORKLOADS: [(&str, Change, Room); 7] = [
+const WORKLOADS: [(&str, WorkloadChange, Room); 7] = [
     ("hosts swapped", |w| of_flows(w, |flow| (flow.from, flow.to) = (flow.from.peer(), flow.to.peer())), NONE),
     ("flows split", split, NONE),
     ("requests rotated", |w| of_flows(w, |flow| flow.pattern.rotate_left(1)), NONE),
@@ -205,7 +205,7 @@ struct Off {
 }
 
 /// Nothing if one of two rates is not steady.
-fn off(before: Rate, after: Rate, [fall, growth]: [f64; 2]) -> Option<Off> {
+fn off(before: MeasuredRate, after: MeasuredRate, [fall, growth]: [f64; 2]) -> Option<Off> {
     let change = after.goodput / before.goodput - 1.0;
     let off = (change.abs() - if change < 0.0 { fall } else { growth }).max(0.0);
     let unknown = off - (before.half_width.powi(2) + after.half_width.powi(2)).sqrt();
@@ -249,7 +249,7 @@ fn judge(name: &str, title: &str, each: &[(usize, Option<Off>)], complaints: &mu
 
 fn suite(name: &str, (anomalies, count): (&[u32], usize)) {
     let points = points(name, anomalies, count);
-    let base: Vec<Rate> =
+    let base: Vec<MeasuredRate> =
         points.iter().map(|point| rate(&mut load(name, &[]), point).expect("it ran before")).collect();
     let mut complaints = Vec::new();
     for (title, change, room) in WORKLOADS {
@@ -297,7 +297,7 @@ fn suite(name: &str, (anomalies, count): (&[u32], usize)) {
 }
 
 /// The rates of a point's first flow and of the same flow the other way round; nothing if it has none.
-fn ways(subsystem: &mut SimSubsystem, point: &Workload) -> Option<[Rate; 2]> {
+fn ways(subsystem: &mut SimSubsystem, point: &Workload) -> Option<[MeasuredRate; 2]> {
     let mut flow = point.flows.iter().find(|flow| flow.from != flow.to)?.clone();
     // What is read and what is written are of the same kind of memory only if both hosts use the same.
     flow.memory.to.device = flow.memory.from.device;
@@ -305,7 +305,7 @@ fn ways(subsystem: &mut SimSubsystem, point: &Workload) -> Option<[Rate; 2]> {
     let measurement = subsystem.measure(&workload).ok()?;
     let confidence = measurement.confidence.expect("a simulated subsystem says how well it knows its rates");
     let mean = measurement.mean().expect("samples");
-    Some([0, 1].map(|way: usize| Rate {
+    Some([0, 1].map(|way: usize| MeasuredRate {
         goodput: mean.directions[way].goodput_bps,
         // Directions may take turns, so that each is known less well than both.
         half_width: 2.0 * confidence.half_width.unwrap_or(f64::INFINITY),

@@ -13,7 +13,7 @@ const MARKS: [&str; 2] = ["<!-- measured -->\n", "<!-- end -->\n"];
 
 /// What was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Value {
+enum PublishedValue {
     /// Million messages/s.
     Mops(f64),
     /// Goodput. Units: Gbit/s.
@@ -24,7 +24,7 @@ enum Value {
 
 /// A published measurement of one direction of RC traffic.
 #[derive(Clone, Copy)]
-struct Row {
+struct PublishedRow {
     /// Its number on the page.
     source: u32,
     model: &'static str,
@@ -37,25 +37,32 @@ struct Row {
     qps: u32,
     depth: u32,
     batch: u32,
-    value: Value,
+    value: PublishedValue,
 }
 
 /// A row of requests without lists.
-const fn row(source: u32, model: &'static str, op: Opcode, bytes: u64, of: [u32; 3], value: Value) -> Row {
+const fn row(
+    source: u32,
+    model: &'static str,
+    op: Opcode,
+    bytes: u64,
+    of: [u32; 3],
+    value: PublishedValue,
+) -> PublishedRow {
     let [qps, depth, batch] = of;
-    Row { source, model, changes: &[], op, bytes, is_inline: false, mtu: 4096, qps, depth, batch, value }
+    PublishedRow { source, model, changes: &[], op, bytes, is_inline: false, mtu: 4096, qps, depth, batch, value }
 }
 
-const fn inline(row: Row) -> Row {
-    Row { is_inline: true, ..row }
+const fn inline(row: PublishedRow) -> PublishedRow {
+    PublishedRow { is_inline: true, ..row }
 }
 
-const fn with(row: Row, changes: &'static [(&'static str, &'static str)]) -> Row {
-    Row { changes, ..row }
+const fn with(row: PublishedRow, changes: &'static [(&'static str, &'static str)]) -> PublishedRow {
+    PublishedRow { changes, ..row }
 }
 
-const fn at_mtu(row: Row, mtu: u64) -> Row {
-    Row { mtu, ..row }
+const fn at_mtu(row: PublishedRow, mtu: u64) -> PublishedRow {
+    PublishedRow { mtu, ..row }
 }
 
 /// Posts of perftest on the hosts of sources 5 and 6: the rates of short messages of one QP.
@@ -63,10 +70,10 @@ const POST_183: &[(&str, &str)] = &[("posting.doorbell_ns", "175")];
 const POST_180: &[(&str, &str)] = &[("posting.doorbell_ns", "172")];
 
 use Opcode::{Read, Send, Write};
-use Value::{Gbps, Micros, Mops};
+use PublishedValue::{Gbps, Micros, Mops};
 
 #[rustfmt::skip]
-const ROWS: &[Row] = &[
+const ROWS: &[PublishedRow] = &[
     inline(row(1, "B", Write, 8, [1, 256, 16], Mops(18.26))),
     inline(row(1, "B", Write, 8, [2, 256, 16], Mops(37.05))),
     inline(row(1, "B", Write, 8, [4, 256, 16], Mops(74.92))),
@@ -117,7 +124,7 @@ const ROWS: &[Row] = &[
     at_mtu(row(10, "F", Read, 4 << 20, [20, 128, 1], Gbps(165.6)), 1024),
 ];
 
-impl Row {
+impl PublishedRow {
     fn workload(&self) -> Workload {
         let mut flow = Flow::plain(Host::A, Host::B);
         (flow.qps, flow.mtu) = (self.qps, Mtu::try_from(self.mtu).expect("an MTU"));
@@ -161,7 +168,7 @@ impl Row {
 fn table(given: &[f64]) -> String {
     let mut text = "| source | model | traffic | published | model | off |\n|---|---|---|---|---|---|\n".to_owned();
     for (row, given) in ROWS.iter().zip(given) {
-        let Row { source, model, op, bytes, mtu, qps, depth, batch, .. } = row;
+        let PublishedRow { source, model, op, bytes, mtu, qps, depth, batch, .. } = row;
         let inline = if row.is_inline { " inline" } else { "" };
         let changes: Vec<String> = row.changes.iter().map(|(path, value)| format!("{path} {value}")).collect();
         let changes = if changes.is_empty() { String::new() } else { format!("; {}", changes.join(", ")) };
@@ -180,7 +187,7 @@ fn table(given: &[f64]) -> String {
 
 #[test]
 fn models_are_near_what_was_published() {
-    let given: Vec<f64> = ROWS.iter().map(Row::model).collect();
+    let given: Vec<f64> = ROWS.iter().map(PublishedRow::model).collect();
     let mut off: Vec<f64> = ROWS.iter().zip(&given).map(|(row, given)| (given / row.published() - 1.0).abs()).collect();
     off.sort_by(f64::total_cmp);
     let table = table(&given);

@@ -17,12 +17,12 @@ const HOPS: usize = 100_000;
 
 /// The index of a packet that lies elsewhere, and what a switch has to know of it.
 #[derive(Clone, Copy)]
-struct Index {
+struct PacketIndex {
     _packet: u32,
     bytes: u32,
 }
 
-impl Packet for Index {
+impl Packet for PacketIndex {
     fn bytes(&self) -> u64 {
         self.bytes.into()
     }
@@ -35,8 +35,8 @@ struct Sink {
     queued: u64,
 }
 
-impl Neighbours<Index> for Sink {
-    fn sent(&mut self, _: Picos, _: usize, _: Index, queued: u64) {
+impl Neighbours<PacketIndex> for Sink {
+    fn sent(&mut self, _: Picos, _: usize, _: PacketIndex, queued: u64) {
         self.queued += queued;
     }
 
@@ -52,7 +52,7 @@ impl Neighbours<Index> for Sink {
 fn hops(bencher: Bencher) {
     let threshold = Threshold::Dynamic { reserve: 4096, headroom: 37_500, shift: 3, resume: 3072 };
     let form = BufferForm { capacity: 12 << 20, threshold };
-    let mut switch: Switch<Index> = Switch::new(form, &[Rate::gbps(100.0); PORTS]);
+    let mut switch: Switch<PacketIndex> = Switch::new(form, &[Rate::gbps(100.0); PORTS]);
     let (mut sink, mut now, mut number) = (Sink::default(), Picos::ZERO, 0);
     bencher.counter(ItemsCount::new(HOPS)).bench_local(|| {
         for _ in 0..HOPS {
@@ -63,7 +63,7 @@ fn hops(bencher: Bencher) {
             }
             let (from, turn) = (number % PORTS, number / PORTS);
             let to = (from + 1 + turn % (PORTS - 1)) % PORTS;
-            switch.enter(now, [from, to], Index { _packet: number as u32, bytes: 1048 }, &mut sink);
+            switch.enter(now, [from, to], PacketIndex { _packet: number as u32, bytes: 1048 }, &mut sink);
             number += 1;
         }
         sink.queued

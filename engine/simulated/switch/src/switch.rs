@@ -24,12 +24,12 @@ pub trait Neighbours<P> {
 
 /// A packet that waits, and the port by which it came.
 #[derive(Debug, Clone)]
-struct Waiting<P> {
+struct WaitingPacket<P> {
     packet: P,
     from: u32,
 }
 
-impl<P: Packet> Packet for Waiting<P> {
+impl<P: Packet> Packet for WaitingPacket<P> {
     #[inline]
     fn bytes(&self) -> u64 {
         self.packet.bytes()
@@ -38,14 +38,14 @@ impl<P: Packet> Packet for Waiting<P> {
 
 /// A port, by which packets leave.
 #[derive(Debug, Clone)]
-struct Port<P, const CLASSES: usize> {
+struct EgressPort<P, const CLASSES: usize> {
     wire: Wire,
-    queues: [EgressQueue<Waiting<P>>; CLASSES],
+    queues: [EgressQueue<WaitingPacket<P>>; CLASSES],
     /// Whether what is behind the port asks for silence, and for how long it did.
     silences: [Spell; CLASSES],
 }
 
-impl<P: Packet, const CLASSES: usize> Port<P, CLASSES> {
+impl<P: Packet, const CLASSES: usize> EgressPort<P, CLASSES> {
     fn new(rate: Rate) -> Self {
         let queues = std::array::from_fn(|_| EgressQueue::default());
         Self { wire: Wire::new(rate), queues, silences: [Spell::default(); CLASSES] }
@@ -63,14 +63,14 @@ impl<P: Packet, const CLASSES: usize> Port<P, CLASSES> {
 #[derive(Debug, Clone)]
 pub struct Switch<P, const CLASSES: usize = 1> {
     buffer: SharedBuffer,
-    ports: Vec<Port<P, CLASSES>>,
+    ports: Vec<EgressPort<P, CLASSES>>,
 }
 
 impl<P: Packet, const CLASSES: usize> Switch<P, CLASSES> {
     /// An empty one with ports of these rates. Panics if the buffer does not fit, as [`BufferForm::shared`] says.
     pub fn new(form: BufferForm, rates: &[Rate]) -> Self {
         let buffer = SharedBuffer::new(form, rates.len() * CLASSES);
-        Self { buffer, ports: rates.iter().map(|rate| Port::new(*rate)).collect() }
+        Self { buffer, ports: rates.iter().map(|rate| EgressPort::new(*rate)).collect() }
     }
 
     /// A packet comes in by a port and is to leave by another. Says whether there was room for it.
@@ -83,7 +83,7 @@ impl<P: Packet, const CLASSES: usize> Switch<P, CLASSES> {
         if let Some(signal) = signal {
             out.signal(now, from, class, signal);
         }
-        self.ports[to].queues[class].push(Waiting { packet, from: from as u32 });
+        self.ports[to].queues[class].push(WaitingPacket { packet, from: from as u32 });
         self.kick(now, to, out);
         true
     }
@@ -112,7 +112,7 @@ impl<P: Packet, const CLASSES: usize> Switch<P, CLASSES> {
                 Turn::At(time) => return out.due(time, number),
                 Turn::Awaited => return,
             }
-            let Some(Waiting { packet, from }) = port.queues[class].pop() else { return };
+            let Some(WaitingPacket { packet, from }) = port.queues[class].pop() else { return };
             port.wire.send(now, packet.bytes());
             if let Some(signal) = self.buffer.leave(now, from as usize * CLASSES + class, packet.bytes()) {
                 out.signal(now, from as usize, class, signal);

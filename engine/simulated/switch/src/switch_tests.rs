@@ -24,13 +24,13 @@ impl Packet for Numbered {
 
 /// What a switch did.
 #[derive(Debug, Default)]
-struct Log {
+struct SwitchLog {
     sent: Vec<(Picos, usize, Numbered)>,
     signals: Vec<(usize, usize, Signal)>,
     due: VecDeque<(Picos, usize)>,
 }
 
-impl Neighbours<Numbered> for Log {
+impl Neighbours<Numbered> for SwitchLog {
     fn sent(&mut self, now: Picos, port: usize, packet: Numbered, _: u64) {
         self.sent.push((now, port, packet));
     }
@@ -55,7 +55,7 @@ fn switch<const CLASSES: usize>(ports: usize) -> Switch<Numbered, CLASSES> {
 }
 
 /// Lets all leave that is due.
-fn drain<const CLASSES: usize>(switch: &mut Switch<Numbered, CLASSES>, log: &mut Log) {
+fn drain<const CLASSES: usize>(switch: &mut Switch<Numbered, CLASSES>, log: &mut SwitchLog) {
     while let Some((time, port)) = log.due.pop_front() {
         switch.leave(time, port, log);
     }
@@ -63,7 +63,7 @@ fn drain<const CLASSES: usize>(switch: &mut Switch<Numbered, CLASSES>, log: &mut
 
 #[test]
 fn packets_leave_in_order_back_to_back_and_their_senders_are_paused_meanwhile() {
-    let (mut switch, mut log) = (switch::<1>(3), Log::default());
+    let (mut switch, mut log) = (switch::<1>(3), SwitchLog::default());
     for number in 0..20 {
         assert!(switch.enter(at(number), [number as usize % 2, 2], Numbered(number, 1000, 0), &mut log));
     }
@@ -80,13 +80,13 @@ fn packets_leave_in_order_back_to_back_and_their_senders_are_paused_meanwhile() 
 
 #[test]
 fn silence_holds_one_class_and_the_first_class_goes_first() {
-    let (mut switch, mut log) = (switch::<2>(2), Log::default());
+    let (mut switch, mut log) = (switch::<2>(2), SwitchLog::default());
     for (number, class) in [(0, 1), (1, 1), (2, 0), (3, 1)] {
         switch.enter(at(0), [0, 1], Numbered(number, 1000, class), &mut log);
     }
     switch.hold(at(10), 1, 1, Signal::Pause, &mut log);
     drain(&mut switch, &mut log);
-    let order = |log: &Log| log.sent.iter().map(|(_, _, packet)| packet.0).collect::<Vec<_>>();
+    let order = |log: &SwitchLog| log.sent.iter().map(|(_, _, packet)| packet.0).collect::<Vec<_>>();
     assert_eq!((order(&log), switch.filled()), (vec![0, 2], 2000), "the other class waits");
     switch.hold(at(500), 1, 1, Signal::Resume, &mut log);
     drain(&mut switch, &mut log);
@@ -96,7 +96,7 @@ fn silence_holds_one_class_and_the_first_class_goes_first() {
 
 #[test]
 fn what_finds_no_room_is_lost_and_counted() {
-    let (mut switch, mut log) = (switch::<1>(2), Log::default());
+    let (mut switch, mut log) = (switch::<1>(2), SwitchLog::default());
     let kept = (0..200).filter(|number| switch.enter(at(0), [0, 1], Numbered(*number, 1000, 0), &mut log)).count();
     assert_eq!((kept, switch.lost(), switch.filled()), (101, 99, 100_000), "one is on the wire");
 }
@@ -108,33 +108,33 @@ proptest! {
         pauses in prop::collection::vec((0u64..20_000, 0..4usize, 0..2usize), 0..20),
     ) {
         #[derive(Clone, Copy)]
-        enum Step {
+        enum SwitchEvent {
             Enter(usize, usize, Numbered),
             Hold(usize, usize, Signal),
             Leave(usize),
         }
-        let (mut switch, mut log, mut events) = (switch::<2>(4), Log::default(), Events::default());
+        let (mut switch, mut log, mut events) = (switch::<2>(4), SwitchLog::default(), Events::default());
         let mut now = Picos::ZERO;
         for (number, (from, to, bytes, class, gap)) in packets.iter().copied().enumerate() {
             now += at(gap);
-            events.at(now, Step::Enter(from, to, Numbered(number as u64, bytes, class)));
+            events.at(now, SwitchEvent::Enter(from, to, Numbered(number as u64, bytes, class)));
         }
         for (begin, port, class) in pauses {
-            events.at(at(begin), Step::Hold(port, class, Signal::Pause));
-            events.at(at(begin + 3000), Step::Hold(port, class, Signal::Resume));
+            events.at(at(begin), SwitchEvent::Hold(port, class, Signal::Pause));
+            events.at(at(begin + 3000), SwitchEvent::Hold(port, class, Signal::Resume));
         }
         let mut kept = Vec::new();
         while let Some((now, step)) = events.next_before(Picos::MAX) {
             match step {
-                Step::Enter(from, to, packet) => {
+                SwitchEvent::Enter(from, to, packet) => {
                     if switch.enter(now, [from, to], packet, &mut log) {
                         kept.push((from, to, packet));
                     }
                 }
-                Step::Hold(port, class, signal) => switch.hold(now, port, class, signal, &mut log),
-                Step::Leave(port) => switch.leave(now, port, &mut log),
+                SwitchEvent::Hold(port, class, signal) => switch.hold(now, port, class, signal, &mut log),
+                SwitchEvent::Leave(port) => switch.leave(now, port, &mut log),
             }
-            log.due.drain(..).for_each(|(time, port)| events.at(time, Step::Leave(port)));
+            log.due.drain(..).for_each(|(time, port)| events.at(time, SwitchEvent::Leave(port)));
         }
         prop_assert_eq!((switch.filled(), kept.len()), (0, log.sent.len()));
         for port in 0..4 {

@@ -2,13 +2,13 @@
 
 use kelpie_diagnosis::Matrix;
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::{Kind, Link, Node};
+use kelpie_topology::host::{HostLink, Node, NodeKind};
 use rand::RngExt;
 use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
 
 /// A host, and what its healthy paths carry.
-pub struct Host {
+pub struct FigureHost {
     pub topology: HostTopology,
     pub rnics: Vec<usize>,
     pub endpoints: Vec<usize>,
@@ -21,19 +21,19 @@ pub struct Host {
 pub const KINDS: [(&str, [usize; 3]); 3] =
     [("A100-like", [2, 1, 2]), ("H100-like", [4, 1, 1]), ("storage-like", [0, 2, 0])];
 
-impl Host {
+impl FigureHost {
     /// Draws a host of two sockets. What its paths carry varies by class as on Hostping's slide, and by host.
     pub fn draw([switches, rnics, gpus]: [usize; 3], random: &mut Pcg64Mcg) -> Self {
         let (mut nodes, mut links) = (Vec::new(), Vec::new());
-        let mut add = |name: String, kind: Kind| {
+        let mut add = |name: String, kind: NodeKind| {
             nodes.push(Node { name, kind, pci: None, port_gbps: None });
             nodes.len() - 1
         };
         let (mut all_rnics, mut all_gpus, mut memories, mut sockets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut join = |a: usize, b: usize| links.push(Link { a, b, ..Link::default() });
+        let mut join = |a: usize, b: usize| links.push(HostLink { a, b, ..HostLink::default() });
         for socket in 0..2 {
-            let cpu = add(format!("cpu{socket}"), Kind::Socket);
-            let memory = add(format!("mem{socket}"), Kind::Memory);
+            let cpu = add(format!("cpu{socket}"), NodeKind::Socket);
+            let memory = add(format!("mem{socket}"), NodeKind::Memory);
             join(memory, cpu);
             sockets.push(cpu);
             memories.push(memory);
@@ -41,17 +41,17 @@ impl Host {
                 let below = if switches == 0 {
                     cpu
                 } else {
-                    let below = add(format!("psw{}", socket * switches + switch), Kind::PcieSwitch);
+                    let below = add(format!("psw{}", socket * switches + switch), NodeKind::PcieSwitch);
                     join(below, cpu);
                     below
                 };
                 for _ in 0..rnics {
-                    let rnic = add(format!("rnic{}", all_rnics.len()), Kind::Rnic);
+                    let rnic = add(format!("rnic{}", all_rnics.len()), NodeKind::Rnic);
                     join(rnic, below);
                     all_rnics.push(rnic);
                 }
                 for _ in 0..gpus {
-                    let gpu = add(format!("gpu{}", all_gpus.len()), Kind::Gpu);
+                    let gpu = add(format!("gpu{}", all_gpus.len()), NodeKind::Gpu);
                     join(gpu, below);
                     all_gpus.push(gpu);
                 }
@@ -69,10 +69,10 @@ impl Host {
         for (rnic, routes) in all_rnics.iter().zip(&routes) {
             let row = endpoints.iter().zip(routes).map(|(to, route)| {
                 let kinds = topology.kinds(*rnic, route);
-                let roots = kinds.iter().filter(|kind| **kind == Kind::Socket).count();
+                let roots = kinds.iter().filter(|kind| **kind == NodeKind::Socket).count();
                 // Source: Hostping's slide, as shares of the port.
                 let share = match (topology.nodes()[*to].kind, roots) {
-                    (Kind::Memory, _) => 0.985,
+                    (NodeKind::Memory, _) => 0.985,
                     (_, 0) => 0.96,
                     (_, 1) => 0.45,
                     _ => 0.36,
@@ -133,7 +133,7 @@ pub enum Load {
     Bursts,
 }
 
-impl Host {
+impl FigureHost {
     /// These values beside the load of others, which is drawn again for each matrix, with noise.
     pub fn beside(&self, values: &[Vec<f64>], load: Load, noise: f64, random: &mut Pcg64Mcg) -> Matrix {
         let mut left = values.to_vec();

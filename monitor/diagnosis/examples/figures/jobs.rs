@@ -1,26 +1,30 @@
 //! Generated jobs: what messages between all pairs of ranks take, slow places, noise. They know nothing of the
 //! diagnosis.
 
-use kelpie_diagnosis::job::{Job, Operation};
+use kelpie_diagnosis::job::{JobOperations, Operation};
 use rand::RngExt;
 use rand_distr::{Distribution, Normal, StudentT};
 use rand_pcg::Pcg64Mcg;
 
 /// Which messages are slow.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Place {
+pub enum SlowMessages {
     Cell,
     Row,
     Column,
     Rank,
 }
 
-pub const PLACES: [(&str, Place); 4] =
-    [("cell", Place::Cell), ("row", Place::Row), ("column", Place::Column), ("rank", Place::Rank)];
+pub const PLACES: [(&str, SlowMessages); 4] = [
+    ("cell", SlowMessages::Cell),
+    ("row", SlowMessages::Row),
+    ("column", SlowMessages::Column),
+    ("rank", SlowMessages::Rank),
+];
 
 /// A job of all pairs.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct JobShape {
     pub ranks: u32,
     pub iterations: u64,
     /// One standard deviation, as a share.
@@ -28,13 +32,13 @@ pub struct Shape {
     /// Whether noise has the heavy tails of Student's distribution with 3 degrees of freedom.
     pub has_tails: bool,
     /// What is slow, by which factor, from which iteration on.
-    pub slow: Option<(Place, f64, u64)>,
+    pub slow: Option<(SlowMessages, f64, u64)>,
 }
 
-impl Shape {
+impl JobShape {
     /// Draws a job. Connections differ by 10 %, iterations by 5 %. The slow cell is from rank 3 to 5; lines are those
     /// of 3.
-    pub fn draw(&self, random: &mut Pcg64Mcg) -> Job {
+    pub fn draw(&self, random: &mut Pcg64Mcg) -> JobOperations {
         let normal = Normal::new(0.0, 1.0).expect("a positive spread");
         let tails = StudentT::new(3.0).expect("positive");
         let pairs: Vec<(u32, u32)> = (0..self.ranks)
@@ -62,15 +66,15 @@ impl Shape {
                 });
             }
         }
-        Job { operations, ..Job::default() }
+        JobOperations { operations, ..JobOperations::default() }
     }
 }
 
-fn is_slow(place: Place, source: u32, destination: u32) -> bool {
+fn is_slow(place: SlowMessages, source: u32, destination: u32) -> bool {
     match place {
-        Place::Cell => (source, destination) == (3, 5),
-        Place::Row => source == 3,
-        Place::Column => destination == 3,
-        Place::Rank => source == 3 || destination == 3,
+        SlowMessages::Cell => (source, destination) == (3, 5),
+        SlowMessages::Row => source == 3,
+        SlowMessages::Column => destination == 3,
+        SlowMessages::Rank => source == 3 || destination == 3,
     }
 }

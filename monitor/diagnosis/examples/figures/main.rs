@@ -1,6 +1,6 @@
 //! The figures of docs/measured/host-diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures --
-//! hosts`, or `busy`, `alarms`, `power`, `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and `power`
-//! with a number of jobs), or `plot FILE`.
+//! hosts`, or `busy`, `alarms`, `power`, `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and
+//! `power` with a number of jobs), or `plot FILE`.
 //!
 //! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
 
@@ -11,10 +11,10 @@ mod plot;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hosts::{Host, KINDS, Load};
-use jobs::{PLACES, Place, Shape};
+use hosts::{FigureHost, KINDS, Load};
+use jobs::{JobShape, PLACES, SlowMessages};
 use kelpie_diagnosis::Matrix;
-use kelpie_diagnosis::host::{Question, Verdict, diagnose};
+use kelpie_diagnosis::host::{HostQuestion, HostVerdict, diagnose};
 use kelpie_diagnosis::job;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng};
@@ -40,7 +40,7 @@ fn main() {
         Some("alarms") => job_alarms(&mut random),
         Some("repeats") => by_the_repeat_rule(&mut random),
         Some("power") => power(args.get(2).and_then(|jobs| jobs.parse().ok()).unwrap_or(TRIALS), &mut random),
-        Some("tenth") => println!("{:?}", shares((Place::Cell, 1.1, 50), 0.03, 200, &mut random)),
+        Some("tenth") => println!("{:?}", shares((SlowMessages::Cell, 1.1, 50), 0.03, 200, &mut random)),
         _ => eprintln!(
             "usage: figures hosts|busy|repeats|alarms|power|tenth|scale [SEED [JOBS]], or plot FILE of what power printed"
         ),
@@ -48,13 +48,13 @@ fn main() {
 }
 
 /// What an answer is worth, given the truth.
-fn worth(found: &kelpie_diagnosis::host::Diagnosis, truth: &[String]) -> &'static str {
+fn worth(found: &kelpie_diagnosis::host::HostDiagnosis, truth: &[String]) -> &'static str {
     let is_truth = |set: &Vec<String>| set.len() == truth.len() && truth.iter().all(|link| set.contains(link));
     match found.explanations.as_slice() {
         [only] if is_truth(only) => "exact",
         several if several.iter().any(is_truth) => "tie with the truth",
         _ if found.cannot_be_excluded.iter().any(is_truth) => "cannot be excluded",
-        [] if found.verdict == Verdict::Undecided => "undecided",
+        [] if found.verdict == HostVerdict::Undecided => "undecided",
         [] => "nothing",
         _ => "wrong",
     }
@@ -66,10 +66,10 @@ fn shown(counts: &BTreeMap<&str, usize>) -> String {
     format!("{} of {all}", counts.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
-fn ask(host: &Host, matrices: &[Matrix], baseline: &Matrix) -> kelpie_diagnosis::host::Diagnosis {
+fn ask(host: &FigureHost, matrices: &[Matrix], baseline: &Matrix) -> kelpie_diagnosis::host::HostDiagnosis {
     let (matrix, repeats) = matrices.split_first().expect("one at least");
     let baseline = Some(baseline);
-    let question = Question { host: &host.topology, matrix, repeats, baseline, busy: false };
+    let question = HostQuestion { host: &host.topology, matrix, repeats, baseline, busy: false };
     diagnose(question).expect("matrix and topology fit")
 }
 
@@ -77,7 +77,7 @@ fn ask(host: &Host, matrices: &[Matrix], baseline: &Matrix) -> kelpie_diagnosis:
 fn singles_and_doubles(random: &mut Pcg64Mcg) {
     println!("# single and double faults, no noise");
     for (name, kind) in KINDS {
-        let host = Host::draw(kind, random);
+        let host = FigureHost::draw(kind, random);
         let baseline = host.measured(&host.healthy, 0.0, random);
         let links = host.topology.links().len();
         let names = |faults: &[(usize, f64)]| -> Vec<String> {
@@ -110,7 +110,7 @@ fn singles_and_doubles(random: &mut Pcg64Mcg) {
 }
 
 /// The median of twenty earlier matrices with the same noise.
-fn history(host: &Host, noise: f64, random: &mut Pcg64Mcg) -> Matrix {
+fn history(host: &FigureHost, noise: f64, random: &mut Pcg64Mcg) -> Matrix {
     let mut earlier: Vec<Matrix> = (0..20).map(|_| host.measured(&host.healthy, noise, random)).collect();
     let first = earlier.pop().expect("twenty");
     first.median_with(&earlier)
@@ -122,12 +122,12 @@ fn single_faults(
     noise: f64,
     share: f64,
     random: &mut Pcg64Mcg,
-    matrices: impl Fn(&Host, &[Vec<f64>], &Matrix, &mut Pcg64Mcg) -> Vec<Matrix>,
+    matrices: impl Fn(&FigureHost, &[Vec<f64>], &Matrix, &mut Pcg64Mcg) -> Vec<Matrix>,
 ) -> String {
     let mut counts = BTreeMap::new();
     for (_, kind) in KINDS {
         for _ in 0..20 {
-            let host = Host::draw(kind, random);
+            let host = FigureHost::draw(kind, random);
             let baseline = history(&host, noise, random);
             for link in 0..host.topology.links().len() {
                 let measured = matrices(&host, &host.with_faults(&[(link, share)]), &baseline, random);
@@ -161,7 +161,7 @@ fn by_the_repeat_rule(random: &mut Pcg64Mcg) {
         for share in SHARES {
             let found = single_faults(noise, share, random, |host, values, baseline, random| {
                 let mut measured = vec![host.measured(values, noise, random)];
-                if ask(host, &measured, baseline).verdict != Verdict::Healthy {
+                if ask(host, &measured, baseline).verdict != HostVerdict::Healthy {
                     measured.extend((0..4).map(|_| host.measured(values, noise, random)));
                 }
                 measured
@@ -178,16 +178,16 @@ fn alarms(random: &mut Pcg64Mcg) {
         for (name, kind) in KINDS {
             let (mut first, mut doubt, mut after) = (0, 0, 0);
             for _ in 0..100 {
-                let host = Host::draw(kind, random);
+                let host = FigureHost::draw(kind, random);
                 let baseline = history(&host, noise, random);
                 for _ in 0..100 {
                     let mut measured = vec![host.measured(&host.healthy, noise, random)];
                     let found = ask(&host, &measured, &baseline);
-                    first += usize::from(found.verdict == Verdict::Abnormal);
-                    if found.verdict != Verdict::Healthy {
+                    first += usize::from(found.verdict == HostVerdict::Abnormal);
+                    if found.verdict != HostVerdict::Healthy {
                         doubt += 1;
                         measured.extend((0..4).map(|_| host.measured(&host.healthy, noise, random)));
-                        after += usize::from(ask(&host, &measured, &baseline).verdict == Verdict::Abnormal);
+                        after += usize::from(ask(&host, &measured, &baseline).verdict == HostVerdict::Abnormal);
                     }
                 }
             }
@@ -209,7 +209,7 @@ fn busy(random: &mut Pcg64Mcg) {
                     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
                     for (_, kind) in KINDS {
                         for _ in 0..120 {
-                            let host = Host::draw(kind, random);
+                            let host = FigureHost::draw(kind, random);
                             let baseline = history(&host, 0.05, random);
                             // Each RNIC's own link is invisible beside load.
                             let is_own = |link: &usize| host.topology.link_name(*link).starts_with("rnic");
@@ -220,7 +220,7 @@ fn busy(random: &mut Pcg64Mcg) {
                                 fault.map_or_else(|| host.healthy.clone(), |share| host.with_faults(&[(link, share)]));
                             let measured: Vec<Matrix> =
                                 (0..count).map(|_| host.beside(&values, load, 0.05, random)).collect();
-                            let question = Question {
+                            let question = HostQuestion {
                                 host: &host.topology,
                                 matrix: &measured[0],
                                 repeats: &measured[1..],
@@ -232,10 +232,10 @@ fn busy(random: &mut Pcg64Mcg) {
                             let is_named = found.explanations.iter().any(|set| set.contains(&truth));
                             *counts
                                 .entry(match found.verdict {
-                                    Verdict::Healthy => "healthy",
-                                    Verdict::Undecided => "undecided",
-                                    Verdict::Abnormal if fault.is_some() && is_named => "named",
-                                    Verdict::Abnormal => "wrong",
+                                    HostVerdict::Healthy => "healthy",
+                                    HostVerdict::Undecided => "undecided",
+                                    HostVerdict::Abnormal if fault.is_some() && is_named => "named",
+                                    HostVerdict::Abnormal => "wrong",
                                 })
                                 .or_default() += 1;
                         }
@@ -254,7 +254,7 @@ fn busy(random: &mut Pcg64Mcg) {
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
             for (_, kind) in KINDS {
                 for _ in 0..120 {
-                    let host = Host::draw(kind, random);
+                    let host = FigureHost::draw(kind, random);
                     let baseline = history(&host, 0.05, random);
                     let link = random.random_range(0..host.topology.links().len());
                     let values = host.with_faults(&[(link, share)]);
@@ -266,10 +266,10 @@ fn busy(random: &mut Pcg64Mcg) {
                         .contains(&host.topology.link_name(link));
                     *counts
                         .entry(match found.verdict {
-                            Verdict::Healthy => "healthy",
-                            Verdict::Undecided => "undecided",
-                            Verdict::Abnormal if named => "named",
-                            Verdict::Abnormal => "wrong",
+                            HostVerdict::Healthy => "healthy",
+                            HostVerdict::Undecided => "undecided",
+                            HostVerdict::Abnormal if named => "named",
+                            HostVerdict::Abnormal => "wrong",
                         })
                         .or_default() += 1;
                 }
@@ -306,8 +306,8 @@ fn scale(random: &mut Pcg64Mcg) {
     }
 }
 
-fn judge(job: &job::Job) -> job::Diagnosis {
-    job::diagnose(job::Question::at_the_end(job))
+fn judge(job: &job::JobOperations) -> job::JobDiagnosis {
+    job::diagnose(job::JobQuestion::at_the_end(job))
 }
 
 /// Alarms of each connection's own past over healthy jobs of 64 ranks, all pairs.
@@ -316,7 +316,7 @@ fn job_alarms(random: &mut Pcg64Mcg) {
     for (noise, has_tails) in [(0.01, false), (0.03, false), (0.1, false), (0.03, true)] {
         let (mut alarms, mut iterations) = (0, 0);
         for _ in 0..80 {
-            let shape = Shape { ranks: 64, iterations: 500, noise, has_tails, slow: None };
+            let shape = JobShape { ranks: 64, iterations: 500, noise, has_tails, slow: None };
             let found = judge(&shape.draw(random)).evidence;
             alarms += found.past_alarms + found.history.len();
             iterations += 500;
@@ -341,15 +341,15 @@ fn power(jobs: u32, random: &mut Pcg64Mcg) {
 
 /// Shares of jobs in which the slow place, and no other, is named within 50 iterations of its begin: by its own past,
 /// by the published rule over these iterations, and by that over the last one.
-fn shares(slow: (Place, f64, u64), noise: f64, trials: u32, random: &mut Pcg64Mcg) -> [f64; 3] {
+fn shares(slow: (SlowMessages, f64, u64), noise: f64, trials: u32, random: &mut Pcg64Mcg) -> [f64; 3] {
     let mut right = [0u32; 3];
     let truth = [truth(slow.0)];
     for _ in 0..trials {
-        let shape = Shape { ranks: 64, iterations: 100, noise, has_tails: false, slow: Some(slow) };
+        let shape = JobShape { ranks: 64, iterations: 100, noise, has_tails: false, slow: Some(slow) };
         let job = shape.draw(random);
         let found = judge(&job);
         let operations = job.iterations().last().expect("a hundred").to_vec();
-        let last = job::Job { operations, ..job::Job::default() };
+        let last = job::JobOperations { operations, ..job::JobOperations::default() };
         let ours: Vec<job::Fault> = found.evidence.history.iter().map(|(fault, _)| *fault).collect();
         right[0] += u32::from(ours == truth);
         right[1] += u32::from(found.evidence.published == truth);
@@ -358,11 +358,11 @@ fn shares(slow: (Place, f64, u64), noise: f64, trials: u32, random: &mut Pcg64Mc
     right.map(|count| f64::from(count) / f64::from(trials))
 }
 
-fn truth(place: Place) -> job::Fault {
+fn truth(place: SlowMessages) -> job::Fault {
     match place {
-        Place::Cell => job::Fault::Connection(3, 5),
-        Place::Row => job::Fault::Source(3),
-        Place::Column => job::Fault::Destination(3),
-        Place::Rank => job::Fault::Rank(3),
+        SlowMessages::Cell => job::Fault::Connection(3, 5),
+        SlowMessages::Row => job::Fault::Source(3),
+        SlowMessages::Column => job::Fault::Destination(3),
+        SlowMessages::Rank => job::Fault::Rank(3),
     }
 }

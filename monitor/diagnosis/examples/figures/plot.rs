@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 type Failure = Box<dyn std::error::Error>;
 /// Slowdown, share found by the own past, share found by the published rule.
-type Row = (f64, f64, f64);
+type SlowdownRow = (f64, f64, f64);
 
 const FONT: &[u8] = include_bytes!("../../../../reports/assets/roboto-latin.ttf");
 const PLOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measured/diagnosis-power.svg");
@@ -18,13 +18,13 @@ const NOISES: [&str; 4] = ["0.01", "0.03", "0.05", "0.1"];
 /// One panel per place and noise: the share found against the slowdown, ours and the published rule's.
 pub fn draw(file: &str) -> Result<(), Failure> {
     plotters::style::register_font("roboto", FontStyle::Normal, FONT).map_err(|_| "the font is none")?;
-    let mut panels: BTreeMap<(String, String), Vec<Row>> = BTreeMap::new();
+    let mut panels: BTreeMap<(String, String), Vec<SlowdownRow>> = BTreeMap::new();
     for line in std::fs::read_to_string(file)?.lines() {
         let cells: Vec<&str> = line.split(',').collect();
         if let [place, noise, slowdown, ours, published, _] = cells[..]
             && PLACES.contains(&place)
         {
-            let row: Row = (slowdown.parse()?, ours.parse()?, published.parse()?);
+            let row: SlowdownRow = (slowdown.parse()?, ours.parse()?, published.parse()?);
             panels.entry((place.to_owned(), noise.to_owned())).or_default().push(row);
         }
     }
@@ -53,8 +53,9 @@ pub fn draw(file: &str) -> Result<(), Failure> {
             .x_label_formatter(&|power| format!("{:.2}", power.exp()))
             .label_style(text(9.0))
             .draw()?;
-        let line =
-            |share: fn(&Row) -> f64| -> Vec<(f64, f64)> { rows.iter().map(|row| (row.0.ln(), share(row))).collect() };
+        let line = |share: fn(&SlowdownRow) -> f64| -> Vec<(f64, f64)> {
+            rows.iter().map(|row| (row.0.ln(), share(row))).collect()
+        };
         chart.draw_series([PathElement::new(line(|row| row.2), RED.stroke_width(2))])?;
         chart.draw_series([PathElement::new(line(|row| row.1), BLUE.stroke_width(2))])?;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_diagnosis::job::{Job, Operation};
+use kelpie_diagnosis::job::{JobOperations, Operation};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, Normal};
@@ -108,7 +108,7 @@ impl Traffic {
     }
 
     /// Draws a job, and the connections that it has. Connections differ by 10 %, iterations by 5 %.
-    pub fn draw(&self, random: &mut Pcg64Mcg) -> (Job, Vec<(u32, u32)>) {
+    pub fn draw(&self, random: &mut Pcg64Mcg) -> (JobOperations, Vec<(u32, u32)>) {
         let normal = Normal::new(0.0, 1.0).expect("a positive spread");
         let pairs = self.pairs(random);
         let base: Vec<f64> = pairs.iter().map(|_| MESSAGE * random.random_range(0.9..1.1)).collect();
@@ -162,6 +162,6 @@ impl Traffic {
         }
         let host = |rank: u32| (rank, format!("node{}", rank / self.ranks_per_host));
         let hosts = if self.ranks_per_host > 1 { (0..self.ranks).map(host).collect() } else { BTreeMap::new() };
-        (Job { operations, hosts, ranks: Some(self.ranks), ..Job::default() }, pairs)
+        (JobOperations { operations, hosts, ranks: Some(self.ranks), ..JobOperations::default() }, pairs)
     }
 }

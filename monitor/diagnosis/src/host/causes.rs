@@ -1,14 +1,14 @@
 //! What may be behind a slow link, and which readings confirm or refute it. Nothing is read here.
 
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 use serde::Serialize;
 
 use super::misconfiguration::Rerouted;
 
 /// A reading that tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reading {
+pub struct CauseReading {
     /// What to read, such as `LnkSta`.
     pub what: String,
     /// What it says if this is the cause.
@@ -23,7 +23,7 @@ pub struct Reading {
 
 /// A candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Cause {
+pub struct CandidateCause {
     /// The link, node or row that it is about.
     pub about: String,
     /// A word for it.
@@ -31,11 +31,11 @@ pub struct Cause {
     /// What it means.
     pub summary: String,
     /// The readings.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<CauseReading>,
 }
 
 /// One row of the table: readings as `(what, confirms)`.
-struct Row {
+struct CauseRow {
     cause: &'static str,
     summary: &'static str,
     readings: &'static [(&'static str, &'static str)],
@@ -43,7 +43,7 @@ struct Row {
 
 /// Source: Hostping, "Bottlenecks found"; the readings are those of the PCI Express Base Specification, sections 7.5.3
 /// (link status), 7.8.4 (AER), 7.7.11 (ACS), 10.5.1 (ATS), of Linux's EDAC and perf, and of ethtool.
-const RNIC_LINK: Row = Row {
+const RNIC_LINK: CauseRow = CauseRow {
     cause: "rnic_pcie_link",
     summary: "the RNIC's PCIe link is narrower or slower than it could be, or repeats what it lost",
     readings: &[
@@ -51,7 +51,7 @@ const RNIC_LINK: Row = Row {
         ("AER correctable errors", "counts that rise under load: bad cable, slot or riser"),
     ],
 };
-const GPU_LINK: Row = Row {
+const GPU_LINK: CauseRow = CauseRow {
     cause: "gpu_pcie_link",
     summary: "the GPU's PCIe link is narrower or slower than it could be",
     readings: &[
@@ -59,7 +59,7 @@ const GPU_LINK: Row = Row {
         ("host-to-device bandwidth", "copies between host and GPU are slow as well"),
     ],
 };
-const UPLINK: Row = Row {
+const UPLINK: CauseRow = CauseRow {
     cause: "root_port_or_uplink",
     summary: "the switch's upstream port or the CPU's root port is degraded",
     readings: &[
@@ -67,7 +67,7 @@ const UPLINK: Row = Row {
         ("AER of the root port", "counts that rise under load"),
     ],
 };
-const MEMORY: Row = Row {
+const MEMORY: CauseRow = CauseRow {
     cause: "memory_channel",
     summary: "a memory channel is gone or slow",
     readings: &[
@@ -75,7 +75,7 @@ const MEMORY: Row = Row {
         ("MCE and EDAC counters", "corrected or uncorrected memory errors"),
     ],
 };
-const SOCKETS: Row = Row {
+const SOCKETS: CauseRow = CauseRow {
     cause: "socket_interconnect",
     summary: "the interconnect of the sockets is degraded; on a busy host others may use it up",
     readings: &[
@@ -84,7 +84,7 @@ const SOCKETS: Row = Row {
         ("who uses remote memory (numastat -p)", "processes whose memory is on the other socket"),
     ],
 };
-const CABLE: Row = Row {
+const CABLE: CauseRow = CauseRow {
     cause: "port_or_cable",
     summary: "the port is trained lower than it can, the cable or transceiver loses, or its switch holds it back",
     readings: &[
@@ -94,12 +94,12 @@ const CABLE: Row = Row {
         ("the same cable at another port", "the fault goes with the cable, or stays with the port"),
     ],
 };
-const OTHER: Row = Row {
+const OTHER: CauseRow = CauseRow {
     cause: "link",
     summary: "the link carries less than it should",
     readings: &[("LnkSta against LnkCap", "fewer lanes or a lower speed")],
 };
-const SETTING: Row = Row {
+const SETTING: CauseRow = CauseRow {
     cause: "acs_or_ats",
     summary: "traffic between peers below the switch goes through the root: ACS is on, or ATS is off",
     readings: &[
@@ -108,7 +108,7 @@ const SETTING: Row = Row {
         ("whether this is a virtual machine, and the IOMMU's mode", "virtual machines need ATS, bare hosts ACS off"),
     ],
 };
-const LATENCY: Row = Row {
+const LATENCY: CauseRow = CauseRow {
     cause: "translation_or_power_states",
     summary: "latency is up and bandwidth is not: misses in the IOMMU or ATS, or power states",
     readings: &[
@@ -124,7 +124,7 @@ pub fn of(
     settings: &[Rerouted],
     late: &[String],
     busy: &[bool],
-) -> Vec<Cause> {
+) -> Vec<CandidateCause> {
     let mut links: Vec<usize> = sets.iter().flatten().copied().collect();
     let mut seen = std::collections::BTreeSet::new();
     links.retain(|link| seen.insert(*link));
@@ -134,7 +134,7 @@ pub fn of(
         if busy.contains(&true) {
             let utilisation = "its utilisation (PCM, uncore or switch counters)".to_owned();
             let confirms = "near its limit: it is overloaded, and whoever loads it is the cause".to_owned();
-            cause.readings.push(Reading { what: utilisation, confirms, pci: None, seen: None });
+            cause.readings.push(CauseReading { what: utilisation, confirms, pci: None, seen: None });
         }
         cause
     });
@@ -147,33 +147,33 @@ pub fn of(
 }
 
 /// The row of a link, and the node whose function shows the link's state.
-fn of_link(host: &HostTopology, link: usize) -> (&'static Row, Option<usize>) {
+fn of_link(host: &HostTopology, link: usize) -> (&'static CauseRow, Option<usize>) {
     let is_cable = host.is_cable(link);
     let link = host.links()[link];
     let end = |kind| [link.a, link.b].into_iter().find(|node| host.nodes()[*node].kind == kind);
-    let is_cpu = |node: usize| matches!(host.nodes()[node].kind, Kind::Socket | Kind::NumaNode);
+    let is_cpu = |node: usize| matches!(host.nodes()[node].kind, NodeKind::Socket | NodeKind::NumaNode);
     if is_cable {
-        return (&CABLE, end(Kind::Rnic));
+        return (&CABLE, end(NodeKind::Rnic));
     }
-    for (kind, row) in [(Kind::Memory, &MEMORY), (Kind::Rnic, &RNIC_LINK), (Kind::Gpu, &GPU_LINK)] {
+    for (kind, row) in [(NodeKind::Memory, &MEMORY), (NodeKind::Rnic, &RNIC_LINK), (NodeKind::Gpu, &GPU_LINK)] {
         if let Some(node) = end(kind) {
             return (row, Some(node));
         }
     }
-    match end(Kind::PcieSwitch).or_else(|| end(Kind::RootPort)) {
+    match end(NodeKind::PcieSwitch).or_else(|| end(NodeKind::RootPort)) {
         Some(port) => (&UPLINK, Some(port)),
         None if is_cpu(link.a) && is_cpu(link.b) => (&SOCKETS, None),
-        None => (&OTHER, end(Kind::Nvme)),
+        None => (&OTHER, end(NodeKind::Nvme)),
     }
 }
 
-fn filled(row: &Row, about: String, pci: Option<&String>) -> Cause {
-    let reading = |(what, confirms): &(&str, &str)| Reading {
+fn filled(row: &CauseRow, about: String, pci: Option<&String>) -> CandidateCause {
+    let reading = |(what, confirms): &(&str, &str)| CauseReading {
         what: (*what).to_owned(),
         confirms: (*confirms).to_owned(),
         pci: pci.cloned(),
         seen: None,
     };
     let readings = row.readings.iter().map(reading).collect();
-    Cause { about, cause: row.cause.to_owned(), summary: row.summary.to_owned(), readings }
+    CandidateCause { about, cause: row.cause.to_owned(), summary: row.summary.to_owned(), readings }
 }

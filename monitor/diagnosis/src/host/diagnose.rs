@@ -6,13 +6,13 @@ use indexmap::IndexMap;
 use kelpie_topology::HostTopology;
 use serde::{Deserialize, Serialize};
 
-use super::causes::{self, Cause};
-use super::error::HostError;
-use super::expected::{ABNORMAL, Expected, Reference, expected};
+use super::causes::{self, CandidateCause};
+use super::error::HostDiagnosisError;
+use super::expected::{ABNORMAL, ExpectedPaths, Reference, expected};
 use super::explain::{Explanations, candidates, one_larger, smallest};
 use super::intermittent::{self, Intermittent};
 use super::misconfiguration::rerouted;
-use super::paths::{Path, State, crossing, paths};
+use super::paths::{LoopbackPath, PathState, crossing, paths};
 use super::published;
 use super::rounds::{Noise, Rounds};
 use crate::matrix::Matrix;
@@ -42,7 +42,7 @@ const MOST_NOTES: usize = 4;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'q> {
+pub struct HostQuestion<'q> {
     /// The host.
     pub host: &'q HostTopology,
     /// What was measured.
@@ -58,7 +58,7 @@ pub struct Question<'q> {
 /// The verdict on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum HostVerdict {
     /// All that was measured is as it should be.
     Healthy,
     /// Something is slower than it should be.
@@ -85,20 +85,20 @@ pub struct SlowLink {
 
 /// What the published method says, beside ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Published {
+pub struct PublishedDiagnosis {
     /// States of links by name.
-    pub links: IndexMap<String, State>,
+    pub links: IndexMap<String, PathState>,
 }
 
 /// What is known of a host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Diagnosis {
+pub struct HostDiagnosis {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: HostVerdict,
     /// Per row and column, the state of the path.
-    pub paths: IndexMap<String, IndexMap<String, State>>,
+    pub paths: IndexMap<String, IndexMap<String, PathState>>,
     /// Per link, its state.
-    pub links: IndexMap<String, State>,
+    pub links: IndexMap<String, PathState>,
     /// All smallest sets of links that explain the abnormal paths; several are a tie. On a busy host those that more
     /// RNICs point at come first.
     pub explanations: Vec<Vec<String>>,
@@ -114,11 +114,11 @@ pub struct Diagnosis {
     /// Settings that are wrong, such as `acs_or_ats:psw0`.
     pub misconfiguration: Vec<String>,
     /// What may be behind it, and which readings tell.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<CandidateCause>,
     /// Abnormal paths that no set of links explains.
     pub unexplained: Vec<[String; 2]>,
     /// The published three colours.
-    pub published: Published,
+    pub published: PublishedDiagnosis,
     /// One standard deviation of the noise, as a share, by which chance was judged.
     pub noise: f64,
     /// What an answer does not cover, in words.
@@ -133,10 +133,10 @@ pub struct Diagnosis {
 ///
 /// # Errors
 /// When matrix and topology do not fit.
-pub fn diagnose(question: Question<'_>) -> Result<Diagnosis, HostError> {
-    let Question { host, repeats, baseline, .. } = question;
+pub fn diagnose(question: HostQuestion<'_>) -> Result<HostDiagnosis, HostDiagnosisError> {
+    let HostQuestion { host, repeats, baseline, .. } = question;
     if question.matrix.bandwidth_gbps.is_none() {
-        return Err(HostError::NoBandwidth);
+        return Err(HostDiagnosisError::NoBandwidth);
     }
     let matrix = question.matrix.median_with(repeats);
     let paths = paths(host, &matrix)?;
@@ -152,14 +152,14 @@ pub fn diagnose(question: Question<'_>) -> Result<Diagnosis, HostError> {
         expected_now = expected(host, &matrix, &paths, baseline, question.busy);
     }
     let rounds = Rounds::new(&matrix, &rounds, &paths, &expected_now.bandwidth);
-    let seen = Seen::new(&question, &matrix, paths, expected_now, rounds, loaded);
+    let seen = PathRatios::new(&question, &matrix, paths, expected_now, rounds, loaded);
     Ok(seen.judge(&question, &matrix))
 }
 
 /// What was measured, held against what is expected.
-struct Seen {
-    paths: Vec<Path>,
-    expected: Expected,
+struct PathRatios {
+    paths: Vec<LoopbackPath>,
+    expected: ExpectedPaths,
     crossing: BTreeMap<usize, Vec<usize>>,
     /// Share of the expected bandwidth; of an RNIC with other traffic, of its best endpoint's share.
     ratios: Vec<Option<f64>>,
@@ -176,18 +176,19 @@ struct Seen {
     by_load: Vec<f64>,
 }
 
-impl Seen {
+impl PathRatios {
     fn new(
-        question: &Question<'_>,
+        question: &HostQuestion<'_>,
         matrix: &Matrix,
-        paths: Vec<Path>,
-        expected: Expected,
+        paths: Vec<LoopbackPath>,
+        expected: ExpectedPaths,
         rounds: Rounds,
         loaded: Vec<usize>,
     ) -> Self {
         let busy: Vec<bool> =
             paths.iter().map(|path| question.busy || matrix.busy.contains(&matrix.rows[path.row])).collect();
-        let share = |(path, usual): (&Path, &Option<f64>)| Some(path.bandwidth? / usual.filter(|usual| *usual > 0.0)?);
+        let share =
+            |(path, usual): (&LoopbackPath, &Option<f64>)| Some(path.bandwidth? / usual.filter(|usual| *usual > 0.0)?);
         let mut ratios: Vec<Option<f64>> = paths.iter().zip(&expected.bandwidth).map(share).collect();
         for (index, path) in paths.iter().enumerate().filter(|(index, _)| busy[*index]) {
             ratios[index] = rounds.beside_its_row(index, path.row).filter(|_| path.is_affinitive());
@@ -271,7 +272,7 @@ impl Seen {
         slow.iter().zip(limits).filter(is_more).map(|(path, _)| *path).collect()
     }
 
-    fn judge(&self, question: &Question<'_>, matrix: &Matrix) -> Diagnosis {
+    fn judge(&self, question: &HostQuestion<'_>, matrix: &Matrix) -> HostDiagnosis {
         let host = question.host;
         let slow: Vec<usize> = (0..self.paths.len()).filter(|path| self.is_slow(*path)).collect();
         let is_bound = |path: usize, link: usize| self.paths[path].is_bound_of(host, link);
@@ -288,10 +289,10 @@ impl Seen {
         self.most_pointed_at_first(&mut explained);
         self.or_all_alike(&of_links, &mut explained);
         let come_and_gone = self.come_and_gone(host, &slow);
-        let states: Vec<State> = (0..self.paths.len()).map(|path| self.path_state(path, &abnormal)).collect();
+        let states: Vec<PathState> = (0..self.paths.len()).map(|path| self.path_state(path, &abnormal)).collect();
         let links = self.link_states(host, &explained, &limits);
         let colours = published::colours(host.links().len(), &self.paths, &states);
-        let by_name = |states: &[State]| -> IndexMap<String, State> {
+        let by_name = |states: &[PathState]| -> IndexMap<String, PathState> {
             states.iter().enumerate().map(|(link, state)| (host.link_name(link), *state)).collect()
         };
         let cell =
@@ -306,13 +307,13 @@ impl Seen {
         let is_quiet = slow.is_empty() && !self.busy.contains(&true) && come_and_gone.once.is_empty();
         let is_known = self.expected.doubtful.is_empty() && self.every_row_is_known(matrix);
         let verdict = if !abnormal.is_empty() || !late.is_empty() || !come_and_gone.links.is_empty() {
-            Verdict::Abnormal
+            HostVerdict::Abnormal
         } else if is_quiet && is_known {
-            Verdict::Healthy
+            HostVerdict::Healthy
         } else {
-            Verdict::Undecided
+            HostVerdict::Undecided
         };
-        let mut by_row: IndexMap<String, IndexMap<String, State>> =
+        let mut by_row: IndexMap<String, IndexMap<String, PathState>> =
             matrix.rows.iter().map(|row| (row.clone(), IndexMap::new())).collect();
         for (path, state) in states.iter().enumerate() {
             let [row, column] = cell(path);
@@ -322,7 +323,7 @@ impl Seen {
         let named = |sets: &[Vec<usize>]| -> Vec<Vec<String>> {
             sets.iter().map(|set| set.iter().map(|link| host.link_name(*link)).collect()).collect()
         };
-        Diagnosis {
+        HostDiagnosis {
             verdict,
             paths: by_row,
             explanations: named(&explained.sets),
@@ -335,10 +336,10 @@ impl Seen {
             notes: self.notes(question, matrix, (&slow, &abnormal, &come_and_gone.once), &links),
             intermittent: come_and_gone.links,
             links: by_name(&links),
-            published: Published { links: by_name(&colours) },
+            published: PublishedDiagnosis { links: by_name(&colours) },
             noise: self.noise[usize::from(!self.busy.contains(&false))].share,
             is_steady: is_quiet
-                && verdict != Verdict::Abnormal
+                && verdict != HostVerdict::Abnormal
                 && self.paths.iter().any(|path| path.bandwidth.is_some()),
         }
     }
@@ -415,7 +416,7 @@ impl Seen {
             let own = self.paths.iter().zip(&self.ratios);
             own.filter(|(path, _)| path.row == row && path.is_affinitive()).any(|(_, ratio)| ratio.is_some())
         };
-        let measured = |(path, ratio): (&Path, &Option<f64>)| path.bandwidth.is_none() || ratio.is_some();
+        let measured = |(path, ratio): (&LoopbackPath, &Option<f64>)| path.bandwidth.is_none() || ratio.is_some();
         (0..matrix.rows.len()).all(known) && self.paths.iter().zip(&self.ratios).all(measured)
     }
 
@@ -438,23 +439,23 @@ impl Seen {
 
     /// As published: what is slow is abnormal; only an affinitive path of an idle RNIC can be normal. So can one to
     /// another RNIC, because nothing else goes over its cables.
-    fn path_state(&self, path: usize, abnormal: &[usize]) -> State {
+    fn path_state(&self, path: usize, abnormal: &[usize]) -> PathState {
         if abnormal.contains(&path) {
-            State::Abnormal
+            PathState::Abnormal
         } else if self.ratios[path].is_some()
             && !self.is_slow(path)
             && (self.paths[path].is_affinitive() || self.paths[path].is_between_rnics())
             && !self.busy[path]
         {
-            State::Normal
+            PathState::Normal
         } else {
-            State::Undecided
+            PathState::Undecided
         }
     }
 
     /// Abnormal is what every explanation names. Normal is what no explanation names, and what carried, in an idle
     /// RNIC's path, about the most that any path expects of it.
-    fn link_states(&self, host: &HostTopology, explained: &Explanations, limits: &[Vec<usize>]) -> Vec<State> {
+    fn link_states(&self, host: &HostTopology, explained: &Explanations, limits: &[Vec<usize>]) -> Vec<PathState> {
         let named = |link: usize| explained.sets.iter().filter(|set| set.contains(&link)).count();
         let is_candidate = |link: usize| explained.is_cut && limits.iter().any(|links| links.contains(&link));
         let certified = |link: usize| {
@@ -466,10 +467,10 @@ impl Seen {
             needed > 0.0 && carried >= ABNORMAL * needed
         };
         let state = |link: usize| match named(link) {
-            0 if is_candidate(link) || !certified(link) => State::Undecided,
-            0 => State::Normal,
-            count if count == explained.sets.len() && !explained.is_cut => State::Abnormal,
-            _ => State::Undecided,
+            0 if is_candidate(link) || !certified(link) => PathState::Undecided,
+            0 => PathState::Normal,
+            count if count == explained.sets.len() && !explained.is_cut => PathState::Abnormal,
+            _ => PathState::Undecided,
         };
         (0..host.links().len()).map(state).collect()
     }
@@ -542,10 +543,10 @@ impl Seen {
 
     fn notes(
         &self,
-        question: &Question<'_>,
+        question: &HostQuestion<'_>,
         matrix: &Matrix,
         (slow, abnormal, once): (&[usize], &[usize], &[usize]),
-        links: &[State],
+        links: &[PathState],
     ) -> Vec<String> {
         let mut notes = Vec::new();
         let host = question.host;
@@ -565,7 +566,7 @@ impl Seen {
                 break;
             }
         }
-        for link in (0..links.len()).filter(|link| links[*link] != State::Abnormal) {
+        for link in (0..links.len()).filter(|link| links[*link] != PathState::Abnormal) {
             if let Some(trained) = host.links()[link].trained() {
                 let crossed = if self.crossing.contains_key(&link) { "" } else { ", and no path crosses it" };
                 notes.push(format!("{} trained to {trained}{crossed}: reseat it", host.link_name(link)));

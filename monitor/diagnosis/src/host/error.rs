@@ -2,7 +2,7 @@
 
 /// Why there is no diagnosis.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
+pub enum HostDiagnosisError {
     /// The topology has no such node.
     #[error("`{name}` is no node of the topology; rows and columns of the matrix have the names of its nodes")]
     Unknown {

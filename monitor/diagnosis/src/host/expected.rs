@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 use serde::Serialize;
 
-use super::paths::Path;
+use super::paths::LoopbackPath;
 use crate::matrix::{Cells, Matrix};
 use kelpie_monitor::statistics::median;
 
@@ -25,8 +25,8 @@ const OF_PCIE: f64 = 0.8;
 /// Share of its port's rate that an RNIC's loopback reaches at least.
 /// Source: Hostping's slide, 190 of 200 to GPUs; Azure's node health checks, 380 of 400.
 const OF_PORT: f64 = 0.95;
-/// Below this share of the links' rate a path is slow, whatever the port. Source: our choice: ports of 100 Gbit/s behind
-/// links of 252, which are 0.38, are common, and ports of a quarter are not.
+/// Below this share of the links' rate a path is slow, whatever the port. Source: our choice: ports of 100 Gbit/s
+/// behind links of 252, which are 0.38, are common, and ports of a quarter are not.
 const LOW: f64 = 0.35;
 /// From this share of the links' rate on a path is as it should be, whatever the port.
 /// Source: our choice: ports that fit their links are at 0.77 (200 of 252, 400 of 504).
@@ -51,7 +51,7 @@ pub enum Reference {
 }
 
 /// Per path what is expected of it.
-pub struct Expected {
+pub struct ExpectedPaths {
     /// Units: Gbit/s.
     pub bandwidth: Vec<Option<f64>>,
     /// Units: microseconds.
@@ -65,25 +65,25 @@ pub struct Expected {
 
 /// What decides how fast a healthy path is: the nodes on its way, what the RNIC's own link or its cables could carry,
 /// and the rate of the port. What a link trained to is no part of it, because that is a fault.
-type Class = (Vec<Kind>, [Option<u64>; 2]);
+type PathClass = (Vec<NodeKind>, [Option<u64>; 2]);
 
 /// What is expected of each path.
 pub fn expected(
     host: &HostTopology,
     matrix: &Matrix,
-    paths: &[Path],
+    paths: &[LoopbackPath],
     baseline: Option<&Matrix>,
     all_busy: bool,
-) -> Expected {
-    let classes: Vec<Class> = paths.iter().map(|path| class(host, path)).collect();
-    let history = |cells: fn(&Matrix) -> Option<&Cells>, path: &Path| {
+) -> ExpectedPaths {
+    let classes: Vec<PathClass> = paths.iter().map(|path| class(host, path)).collect();
+    let history = |cells: fn(&Matrix) -> Option<&Cells>, path: &LoopbackPath| {
         let baseline = baseline?;
         baseline.find(cells(baseline), &matrix.rows[path.row], &matrix.columns[path.column])
     };
     let rows_with_traffic: Vec<bool> = matrix.rows.iter().map(|row| all_busy || matrix.busy.contains(row)).collect();
     let bandwidth_of = class_bandwidth(paths, &classes);
     let latency_of = class_latency(paths, &classes);
-    let mut found = Expected { bandwidth: vec![], latency: vec![], reference: vec![], doubtful: vec![] };
+    let mut found = ExpectedPaths { bandwidth: vec![], latency: vec![], reference: vec![], doubtful: vec![] };
     for (index, path) in paths.iter().enumerate() {
         let latency = history(|matrix| matrix.latency_us.as_ref(), path);
         found.latency.push(latency.or_else(|| latency_of.get(&classes[index]).copied()));
@@ -135,12 +135,12 @@ struct Declared {
 }
 
 impl Declared {
-    fn of(host: &HostTopology, path: &Path) -> Option<Self> {
+    fn of(host: &HostTopology, path: &LoopbackPath) -> Option<Self> {
         if !path.is_affinitive() && !path.is_between_rnics() {
             return None;
         }
         // Loopback reads and writes a memory, and each takes its part of what that does.
-        let is_memory = |node: usize| host.nodes()[node].kind == Kind::Memory;
+        let is_memory = |node: usize| host.nodes()[node].kind == NodeKind::Memory;
         let rates = |cables: bool| {
             let links = path.links.iter().filter(move |link| host.is_cable(**link) == cables);
             let rate = |link: &usize| {
@@ -161,12 +161,12 @@ impl Declared {
         })
     }
 
-    fn is_doubtful(&self, path: &Path) -> bool {
+    fn is_doubtful(&self, path: &LoopbackPath) -> bool {
         !self.is_sure && path.bandwidth.is_some_and(|seen| seen < HIGH * self.rate && seen >= LOW * self.rate)
     }
 }
 
-fn class(host: &HostTopology, path: &Path) -> Class {
+fn class(host: &HostTopology, path: &LoopbackPath) -> PathClass {
     let best = |link: &usize| host.links()[*link].best_gbps();
     let cables = path.links.iter().filter(|link| path.is_between_rnics() && host.is_cable(**link));
     let narrowest = cables.filter_map(best).min_by(f64::total_cmp);
@@ -177,9 +177,9 @@ fn class(host: &HostTopology, path: &Path) -> Class {
 /// Siblings: what most of the better half of a class carries. Affinitive classes of equal RNICs are held against the
 /// best of them, because each is limited by the RNIC alone; so a class that is slow as a whole is seen. Of a single
 /// path without siblings nothing is known, because it would be compared with itself.
-fn class_bandwidth(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
-    let mut values: BTreeMap<&Class, Vec<f64>> = BTreeMap::new();
-    let mut is_affinitive: BTreeMap<&Class, bool> = BTreeMap::new();
+fn class_bandwidth(paths: &[LoopbackPath], classes: &[PathClass]) -> BTreeMap<PathClass, f64> {
+    let mut values: BTreeMap<&PathClass, Vec<f64>> = BTreeMap::new();
+    let mut is_affinitive: BTreeMap<&PathClass, bool> = BTreeMap::new();
     for (path, class) in paths.iter().zip(classes) {
         is_affinitive.insert(class, path.is_affinitive());
         values.entry(class).or_default().extend(path.bandwidth);
@@ -188,20 +188,20 @@ fn class_bandwidth(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
         let best = values.iter().copied().fold(0.0, f64::max);
         median(&values.iter().copied().filter(|value| *value >= UPPER_GROUP * best).collect::<Vec<_>>())
     };
-    let own: BTreeMap<&Class, f64> =
+    let own: BTreeMap<&PathClass, f64> =
         values.iter().filter_map(|(class, values)| usual(values).map(|value| (*class, value))).collect();
     let mut best: BTreeMap<[Option<u64>; 2], f64> = BTreeMap::new();
     for (class, value) in own.iter().filter(|(class, _)| is_affinitive[*class]) {
         let best = best.entry(class.1).or_insert(0.0);
         *best = best.max(*value);
     }
-    let of = |(class, value): (&&Class, &f64)| {
+    let of = |(class, value): (&&PathClass, &f64)| {
         let best = best.get(&class.1).copied().unwrap_or(0.0);
         let raised = is_affinitive[*class] && *value < UPPER_GROUP * best;
         ((*class).clone(), if raised { best } else { *value })
     };
-    let has_peer = |class: &Class| {
-        let is_peer = |other: &&Class| *other != class && is_affinitive[*other] && other.1 == class.1;
+    let has_peer = |class: &PathClass| {
+        let is_peer = |other: &&PathClass| *other != class && is_affinitive[*other] && other.1 == class.1;
         values[class].len() > 1 || is_affinitive[class] && own.keys().any(is_peer)
     };
     own.iter().filter(|(class, _)| has_peer(class)).map(of).collect()
@@ -209,9 +209,9 @@ fn class_bandwidth(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
 
 /// The lower half of a class is what its healthy paths take, because faults only add latency. Local GPUs are held
 /// against memory too, so a setting that makes all of them slow is seen.
-fn class_latency(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
-    let mut values: BTreeMap<&Class, Vec<f64>> = BTreeMap::new();
-    let mut local_gpus: Vec<&Class> = Vec::new();
+fn class_latency(paths: &[LoopbackPath], classes: &[PathClass]) -> BTreeMap<PathClass, f64> {
+    let mut values: BTreeMap<&PathClass, Vec<f64>> = BTreeMap::new();
+    let mut local_gpus: Vec<&PathClass> = Vec::new();
     for (path, class) in paths.iter().zip(classes) {
         values.entry(class).or_default().extend(path.latency);
         if path.is_local_gpu() {
@@ -222,11 +222,11 @@ fn class_latency(paths: &[Path], classes: &[Class]) -> BTreeMap<Class, f64> {
         values.sort_by(f64::total_cmp);
         median(&values[..values.len().div_ceil(2)])
     };
-    let own: BTreeMap<&Class, f64> =
+    let own: BTreeMap<&PathClass, f64> =
         values.iter_mut().filter_map(|(class, values)| lower(values).map(|value| (*class, value))).collect();
-    let to_memory = own.iter().filter(|(class, _)| class.0.last() == Some(&Kind::Memory));
+    let to_memory = own.iter().filter(|(class, _)| class.0.last() == Some(&NodeKind::Memory));
     let memory = to_memory.map(|(_, value)| *value).min_by(f64::total_cmp);
-    let of = |(class, value): (&&Class, &f64)| {
+    let of = |(class, value): (&&PathClass, &f64)| {
         let most =
             memory.filter(|_| local_gpus.contains(class)).map_or(f64::INFINITY, |memory| LOCAL_GPU_LATENCY * memory);
         ((*class).clone(), value.min(most))

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::paths::Path;
+use super::paths::LoopbackPath;
 
 /// How much more a link may have carried than a path that it is said to limit, at least.
 /// Source: our choice; at 0.15 noise of 3 % does no harm, and faults of 75 % are told from health.
@@ -32,7 +32,7 @@ pub type IsBound<'a> = dyn Fn(usize, usize) -> bool + 'a;
 /// slower in proportion, as one does that repeats what it lost. If none does, those fit all of whose paths are slow: of
 /// an interconnect, memory and GPUs of the other socket get unequal shares.
 pub fn candidates(
-    paths: &[Path],
+    paths: &[LoopbackPath],
     (crossing, is_bound): (&Crossing, &IsBound<'_>),
     ratios: &[Option<f64>],
     abnormal: &[usize],
@@ -87,7 +87,7 @@ pub fn smallest(candidates: &[Vec<usize>]) -> Explanations {
     let mut certain: Vec<usize> = open.iter().filter(|links| links.len() == 1).map(|links| links[0]).collect();
     certain.sort_unstable();
     open.retain(|links| !links.iter().any(|link| certain.contains(link)));
-    let mut search = Search { open: &open, found: BTreeSet::new(), steps: 0, is_cut: false };
+    let mut search = ExplanationSearch { open: &open, found: BTreeSet::new(), steps: 0, is_cut: false };
     for size in 0..=MAX_SIZE {
         search.add(size, &mut certain.clone(), &mut BTreeSet::new());
         if !search.found.is_empty() || search.is_cut {
@@ -104,20 +104,20 @@ pub fn one_larger(candidates: &[Vec<usize>], smallest: &Explanations) -> Vec<Vec
         return Vec::new();
     };
     let open: Vec<&Vec<usize>> = candidates.iter().filter(|links| !links.is_empty()).collect();
-    let mut search = Search { open: &open, found: BTreeSet::new(), steps: 0, is_cut: false };
+    let mut search = ExplanationSearch { open: &open, found: BTreeSet::new(), steps: 0, is_cut: false };
     search.add(size + 1, &mut Vec::new(), &mut BTreeSet::new());
     let is_more = |set: &Vec<usize>| smallest.sets.iter().any(|small| small.iter().all(|link| set.contains(link)));
     search.found.into_iter().filter(|set| !is_more(set)).collect()
 }
 
-struct Search<'c> {
+struct ExplanationSearch<'c> {
     open: &'c [&'c Vec<usize>],
     found: BTreeSet<Vec<usize>>,
     steps: usize,
     is_cut: bool,
 }
 
-impl Search<'_> {
+impl ExplanationSearch<'_> {
     /// Adds one candidate of the first path that is not explained yet. A candidate that was tried is ruled out for
     /// those after it, so no set comes twice.
     fn add(&mut self, left: usize, chosen: &mut Vec<usize>, ruled_out: &mut BTreeSet<usize>) {

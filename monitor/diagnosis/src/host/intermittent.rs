@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::expected::ABNORMAL;
 use super::explain::{Crossing, candidates, smallest};
-use super::paths::Path;
+use super::paths::LoopbackPath;
 use super::rounds::{Noise, Rounds};
 use kelpie_monitor::statistics::ln_tail;
 
@@ -42,7 +42,7 @@ pub struct Found {
 /// noise alone may look so.
 pub struct Asked<'a> {
     pub host: &'a HostTopology,
-    pub paths: &'a [Path],
+    pub paths: &'a [LoopbackPath],
     pub crossing: &'a Crossing,
     pub expected: &'a [Option<f64>],
     pub rounds: &'a Rounds,
@@ -69,11 +69,11 @@ pub fn find(asked: &Asked<'_>) -> Found {
         }
         slow_paths.extend(slow.iter().map(|path| (*path, round)));
         let ratios: Vec<Option<f64>> = (0..paths.len()).map(|path| rounds.share(path, round)).collect();
-        let seen = |(index, path): (usize, &Path)| Path {
+        let seen = |(index, path): (usize, &LoopbackPath)| LoopbackPath {
             bandwidth: ratios[index].zip(expected[index]).map(|(share, usual)| share * usual),
             ..path.clone()
         };
-        let now: Vec<Path> = paths.iter().enumerate().map(seen).collect();
+        let now: Vec<LoopbackPath> = paths.iter().enumerate().map(seen).collect();
         let is_bound = |path: usize, link: usize| now[path].is_bound_of(host, link);
         let limits = candidates(&now, (crossing, &is_bound), &ratios, &slow, noise.share, ABNORMAL);
         let mut links: Vec<usize> = smallest(&limits).sets.into_iter().flatten().collect();

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 
-use super::expected::Expected;
-use super::paths::Path;
+use super::expected::ExpectedPaths;
+use super::paths::LoopbackPath;
 
 /// How much longer a small message takes through the root than below its switch, at least.
 /// Source: Hostping's slide has 3.48 against 2.82 us (1.23), and up to 1.06 within a class; ours is between.
@@ -22,7 +22,12 @@ pub struct Rerouted {
 }
 
 /// Switches below which every measured path to a local GPU is slow in bandwidth and in latency, while memory is not.
-pub fn rerouted(host: &HostTopology, paths: &[Path], expected: &Expected, abnormal: &[usize]) -> Vec<Rerouted> {
+pub fn rerouted(
+    host: &HostTopology,
+    paths: &[LoopbackPath],
+    expected: &ExpectedPaths,
+    abnormal: &[usize],
+) -> Vec<Rerouted> {
     let mut local: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, path) in paths.iter().enumerate() {
         let switch = first_switch(host, path).filter(|_| path.is_local_gpu() && path.bandwidth.is_some());
@@ -33,7 +38,8 @@ pub fn rerouted(host: &HostTopology, paths: &[Path], expected: &Expected, abnorm
     let is_slow = |index: &usize| abnormal.contains(index);
     let is_late = |index: &usize| matches!((paths[*index].latency, expected.latency[*index]), (Some(latency), Some(usual)) if latency >= DETOUR * usual);
     let memory_is_clean = |rnics: &[usize]| {
-        let to_memory = |path: &&Path| rnics.contains(&path.from) && path.kinds.last() == Some(&Kind::Memory);
+        let to_memory =
+            |path: &&LoopbackPath| rnics.contains(&path.from) && path.kinds.last() == Some(&NodeKind::Memory);
         let all = paths.iter().enumerate().filter(|(_, path)| to_memory(path));
         all.filter(|(_, path)| path.bandwidth.is_some()).any(|(index, _)| !abnormal.contains(&index))
     };
@@ -46,8 +52,8 @@ pub fn rerouted(host: &HostTopology, paths: &[Path], expected: &Expected, abnorm
 }
 
 /// The first switch on the way.
-fn first_switch(host: &HostTopology, path: &Path) -> Option<usize> {
+fn first_switch(host: &HostTopology, path: &LoopbackPath) -> Option<usize> {
     let link = host.links()[*path.links.first()?];
     let next = if link.a == path.from { link.b } else { link.a };
-    (host.nodes()[next].kind == Kind::PcieSwitch).then_some(next)
+    (host.nodes()[next].kind == NodeKind::PcieSwitch).then_some(next)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::paths::Path;
+use super::paths::LoopbackPath;
 use crate::matrix::Matrix;
 use kelpie_monitor::statistics::{ln_choose, median, standard_normal};
 
@@ -33,8 +33,8 @@ const FREE: (f64, f64) = (0.9, 0.3);
 /// Spread from one matrix to the next, of half of the paths, from which on all is taken for loaded.
 /// Source: our choice: idle hosts have 1 to 7 %.
 const UNSTEADY: f64 = 0.17;
-/// Spread of all levels of a row but one, up to which the row is steady: a fault that was away once. Source: our choice,
-/// twice what noise of 5 % leaves of a row of three paths.
+/// Spread of all levels of a row but one, up to which the row is steady: a fault that was away once. Source: our
+/// choice, twice what noise of 5 % leaves of a row of three paths.
 const STEADY: f64 = 0.06;
 /// Times of load that are assumed before any was seen. Source: our choice.
 const SEEN_BEFORE: f64 = 0.05;
@@ -74,8 +74,8 @@ pub struct Rounds {
 
 impl Rounds {
     /// Of these matrices; paths and expectations are those of the rows and columns of `matrix`.
-    pub fn new(matrix: &Matrix, rounds: &[&Matrix], paths: &[Path], expected: &[Option<f64>]) -> Self {
-        let share = |path: &Path, usual: Option<f64>, round: &Matrix| {
+    pub fn new(matrix: &Matrix, rounds: &[&Matrix], paths: &[LoopbackPath], expected: &[Option<f64>]) -> Self {
+        let share = |path: &LoopbackPath, usual: Option<f64>, round: &Matrix| {
             let seen =
                 round.find(round.bandwidth_gbps.as_ref(), &matrix.rows[path.row], &matrix.columns[path.column])?;
             Some(seen / usual.filter(|usual| *usual > 0.0)?)
@@ -165,7 +165,7 @@ impl Rounds {
     }
 
     /// By how much one matrix varies: from the differences of several.
-    pub fn between(&self, paths: &[Path], is_wanted: impl Fn(usize) -> bool, beside: bool) -> Option<Noise> {
+    pub fn between(&self, paths: &[LoopbackPath], is_wanted: impl Fn(usize) -> bool, beside: bool) -> Option<Noise> {
         if self.count < LEAST {
             return None;
         }
@@ -200,7 +200,7 @@ impl Rounds {
 
     /// The same of paths beside other traffic, whose load may vary from one to the next: from several matrices, else
     /// from the paths of a row, of which a quarter at least are alike.
-    pub fn beside_load(&self, paths: &[Path], busy: &[bool], shares: &[Option<f64>]) -> Noise {
+    pub fn beside_load(&self, paths: &[LoopbackPath], busy: &[bool], shares: &[Option<f64>]) -> Noise {
         let is_wanted = |path: usize| busy[path] && paths[path].is_affinitive();
         let repeated = self.count as f64;
         let (before, worth) = LOAD_BEFORE;
@@ -235,7 +235,7 @@ impl Rounds {
     /// beside that row. Of few matrices nothing is known, and no path is unlikely.
     pub fn ln_by_load(
         &self,
-        paths: &[Path],
+        paths: &[LoopbackPath],
         best: &dyn Fn(usize) -> Option<f64>,
         is_slow: &dyn Fn(usize) -> bool,
         of_one: &dyn Fn(usize) -> Noise,
@@ -247,7 +247,7 @@ impl Rounds {
         let (mut events, mut seen) = (SEEN_BEFORE, 1.0);
         let mut slow_in = vec![(0, 0); paths.len()];
         // Of a row with other traffic only what the RNIC alone limits is compared.
-        let is_compared = |(index, path): &(usize, &Path)| best(*index).is_none() || path.is_affinitive();
+        let is_compared = |(index, path): &(usize, &LoopbackPath)| best(*index).is_none() || path.is_affinitive();
         for (index, path) in paths.iter().enumerate().filter(is_compared) {
             for round in 0..self.count {
                 let Some(share) = self.standing(index, path.row, best(index), round) else { continue };
@@ -275,7 +275,8 @@ fn spread(values: &[f64]) -> Option<f64> {
 fn without_farthest(mut values: Vec<f64>) -> Vec<f64> {
     let middle = median(&values).unwrap_or(0.0);
     let away = |value: &f64| (value - middle).abs();
-    if let Some(farthest) = (0..values.len()).max_by(|one, other| away(&values[*one]).total_cmp(&away(&values[*other]))) {
+    if let Some(farthest) = (0..values.len()).max_by(|one, other| away(&values[*one]).total_cmp(&away(&values[*other])))
+    {
         values.remove(farthest);
     }
     values

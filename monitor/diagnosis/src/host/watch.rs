@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnose::{Diagnosis, Verdict};
+use super::diagnose::{HostDiagnosis, HostVerdict};
 use crate::matrix::{Matrix, MatrixError, shown};
 
 /// Rounds that a history keeps. Source: our choice, a week of hourly rounds.
@@ -30,7 +30,7 @@ pub struct Signs {
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum WatchStep {
     /// Look again later.
     Wait,
     /// Measure all paths: the host is idle, and its period is over.
@@ -41,7 +41,7 @@ pub enum Next {
 
 /// When a host is measured.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub struct WatchSchedule {
     /// Between two rounds of an idle host.
     pub period: Duration,
     /// Between two rounds of a busy one, at least.
@@ -50,25 +50,25 @@ pub struct Schedule {
     busy_at: Option<Duration>,
 }
 
-impl Schedule {
+impl WatchSchedule {
     /// One that begins at once.
     pub fn new(period: Duration, pause: Duration) -> Self {
         Self { period, pause, idle_at: None, busy_at: None }
     }
 
     /// What is due at `now`, a time since the beginning. Whatever is due counts as done.
-    pub fn next(&mut self, now: Duration, signs: &[Signs]) -> Next {
+    pub fn next(&mut self, now: Duration, signs: &[Signs]) -> WatchStep {
         let is_due = |last: Option<Duration>, span| last.is_none_or(|last| now.saturating_sub(last) >= span);
         if !signs.iter().any(|signs| signs.is_busy) {
             if is_due(self.idle_at, self.period) {
                 self.idle_at = Some(now);
-                return Next::Idle;
+                return WatchStep::Idle;
             }
         } else if signs.iter().any(|signs| signs.is_busy && signs.is_abnormal) && is_due(self.busy_at, self.pause) {
             self.busy_at = Some(now);
-            return Next::Busy;
+            return WatchStep::Busy;
         }
-        Next::Wait
+        WatchStep::Wait
     }
 
     /// The host got busy during a round: the next idle look measures it again.
@@ -80,11 +80,11 @@ impl Schedule {
 /// A round that was measured and judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Round {
+pub struct HostRound {
     /// When, as its writer wrote it.
     pub at: String,
     /// What came of it.
-    pub verdict: Verdict,
+    pub verdict: HostVerdict,
     /// Whether others used the host.
     pub busy: bool,
     /// Whether nothing was slow, although what its paths should carry was not known.
@@ -96,12 +96,12 @@ pub struct Round {
 
 /// The last rounds of a host; a line of JSON each.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct History {
-    rounds: VecDeque<Round>,
+pub struct RoundHistory {
+    rounds: VecDeque<HostRound>,
 }
 
-impl History {
-    /// Reads what [`History::lines`] wrote.
+impl RoundHistory {
+    /// Reads what [`RoundHistory::lines`] wrote.
     ///
     /// # Errors
     /// Names file, line and mistake.
@@ -109,7 +109,7 @@ impl History {
         let mut history = Self::default();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let place = format!("{file}:{}", index + 1);
-            let round: Round = serde_json::from_str(line).map_err(|error| MatrixError::Key {
+            let round: HostRound = serde_json::from_str(line).map_err(|error| MatrixError::Key {
                 file: place.clone(),
                 key: "round".to_owned(),
                 rule: shown(&error.to_string()),
@@ -124,12 +124,12 @@ impl History {
 
     /// All rounds, the oldest first.
     pub fn lines(&self) -> String {
-        let line = |round: &Round| serde_json::to_string(round).expect("numbers and words") + "\n";
+        let line = |round: &HostRound| serde_json::to_string(round).expect("numbers and words") + "\n";
         self.rounds.iter().map(line).collect()
     }
 
     /// Adds a round; the oldest goes when there are too many.
-    pub fn push(&mut self, round: Round) {
+    pub fn push(&mut self, round: HostRound) {
         self.rounds.push_back(round);
         while self.rounds.len() > MOST_ROUNDS {
             self.rounds.pop_front();
@@ -148,8 +148,8 @@ impl History {
 
     /// The median of the last healthy rounds of the idle host with the same rows and columns, if there are enough.
     pub fn baseline(&self, rows: &[String], columns: &[String]) -> Option<Matrix> {
-        let is_like = |round: &&Round| {
-            (round.verdict == Verdict::Healthy || round.steady && round.verdict == Verdict::Undecided)
+        let is_like = |round: &&HostRound| {
+            (round.verdict == HostVerdict::Healthy || round.steady && round.verdict == HostVerdict::Undecided)
                 && !round.busy
                 && round.matrix.rows == rows
                 && round.matrix.columns == columns
@@ -167,7 +167,7 @@ impl History {
 /// What a round says that the one before did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum News {
+pub enum HostNews {
     /// Something became abnormal, or something else did.
     Abnormal,
     /// Nothing is abnormal any more.
@@ -181,12 +181,12 @@ pub enum News {
 /// What was said last, so that it is said once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LastWord {
-    said: Option<(Verdict, Vec<String>)>,
+    said: Option<(HostVerdict, Vec<String>)>,
 }
 
 impl LastWord {
     /// Whether a diagnosis, with links that the host itself calls narrow, is news.
-    pub fn hear(&mut self, found: &Diagnosis, narrow: &[String]) -> Option<News> {
+    pub fn hear(&mut self, found: &HostDiagnosis, narrow: &[String]) -> Option<HostNews> {
         let mut parts: Vec<String> =
             found.explanations.iter().flatten().chain(&found.misconfiguration).chain(narrow).cloned().collect();
         parts.extend(found.intermittent.iter().flat_map(|fault| fault.links.clone()));
@@ -194,18 +194,18 @@ impl LastWord {
         parts.extend(found.causes.iter().map(|cause| cause.about.clone()));
         parts.sort();
         parts.dedup();
-        let verdict = if narrow.is_empty() { found.verdict } else { Verdict::Abnormal };
+        let verdict = if narrow.is_empty() { found.verdict } else { HostVerdict::Abnormal };
         let now = (verdict, parts);
         if self.said.as_ref() == Some(&now) {
             return None;
         }
         let before = self.said.replace(now).map(|(verdict, _)| verdict);
         match (before, verdict) {
-            (_, Verdict::Abnormal) => Some(News::Abnormal),
+            (_, HostVerdict::Abnormal) => Some(HostNews::Abnormal),
             (Some(before), now) if before == now => None,
-            (None, Verdict::Healthy) => Some(News::Healthy),
-            (Some(_), Verdict::Healthy) => Some(News::Recovered),
-            (_, Verdict::Undecided) => Some(News::Undecided),
+            (None, HostVerdict::Healthy) => Some(HostNews::Healthy),
+            (Some(_), HostVerdict::Healthy) => Some(HostNews::Recovered),
+            (_, HostVerdict::Undecided) => Some(HostNews::Undecided),
         }
     }
 }
@@ -222,55 +222,55 @@ mod tests {
 
     #[test]
     fn idle_hosts_are_measured_by_period_and_busy_ones_when_their_counters_rise() {
-        let mut schedule = Schedule::new(Duration::from_hours(1), Duration::from_mins(10));
+        let mut schedule = WatchSchedule::new(Duration::from_hours(1), Duration::from_mins(10));
         let at = Duration::from_mins;
         for (minute, signs, expected) in [
-            (0, &QUIET, Next::Idle),
-            (1, &QUIET, Next::Wait),
-            (2, &LOADED, Next::Wait),
-            (3, &PAUSING, Next::Busy),
-            (4, &PAUSING, Next::Wait),
-            (14, &PAUSING, Next::Busy),
-            (59, &QUIET, Next::Wait),
-            (60, &LOADED, Next::Wait),
-            (61, &QUIET, Next::Idle),
+            (0, &QUIET, WatchStep::Idle),
+            (1, &QUIET, WatchStep::Wait),
+            (2, &LOADED, WatchStep::Wait),
+            (3, &PAUSING, WatchStep::Busy),
+            (4, &PAUSING, WatchStep::Wait),
+            (14, &PAUSING, WatchStep::Busy),
+            (59, &QUIET, WatchStep::Wait),
+            (60, &LOADED, WatchStep::Wait),
+            (61, &QUIET, WatchStep::Idle),
         ] {
             assert_eq!(schedule.next(at(minute), signs), expected, "minute {minute}");
         }
         schedule.interrupted();
-        assert_eq!(schedule.next(at(62), &QUIET), Next::Idle);
+        assert_eq!(schedule.next(at(62), &QUIET), WatchStep::Idle);
     }
 
-    fn round(bandwidth: f64, verdict: Verdict, busy: bool) -> Round {
+    fn round(bandwidth: f64, verdict: HostVerdict, busy: bool) -> HostRound {
         let text = format!(
             r#"{{"kelpie": "matrix/1", "rows": ["rnic0"], "columns": ["mem0"], "bandwidth_gbps": [[{bandwidth}]]}}"#
         );
         let matrix = Matrix::from_bytes("m", text.as_bytes()).expect("it keeps the rules");
-        Round { at: "2026-11-24T06:00:00Z".to_owned(), verdict, busy, steady: false, matrix }
+        HostRound { at: "2026-11-24T06:00:00Z".to_owned(), verdict, busy, steady: false, matrix }
     }
 
     #[test]
     fn the_baseline_is_the_median_of_healthy_rounds_and_the_history_is_bounded() {
-        let mut history = History::default();
+        let mut history = RoundHistory::default();
         let names = |name: &str| vec![name.to_owned()];
-        let baseline = |history: &History| {
+        let baseline = |history: &RoundHistory| {
             let found = history.baseline(&names("rnic0"), &names("mem0"))?;
             found.find(found.bandwidth_gbps.as_ref(), "rnic0", "mem0")
         };
         for (bandwidth, verdict, busy, expected) in [
-            (198.0, Verdict::Healthy, false, None),
-            (50.0, Verdict::Abnormal, false, None),
-            (196.0, Verdict::Healthy, false, None),
-            (90.0, Verdict::Healthy, true, None),
-            (100.0, Verdict::Undecided, false, None),
-            (197.0, Verdict::Healthy, false, Some(197.0)),
+            (198.0, HostVerdict::Healthy, false, None),
+            (50.0, HostVerdict::Abnormal, false, None),
+            (196.0, HostVerdict::Healthy, false, None),
+            (90.0, HostVerdict::Healthy, true, None),
+            (100.0, HostVerdict::Undecided, false, None),
+            (197.0, HostVerdict::Healthy, false, Some(197.0)),
         ] {
             history.push(round(bandwidth, verdict, busy));
             assert_eq!(baseline(&history), expected);
         }
         assert_eq!(history.baseline(&names("rnic1"), &names("mem0")), None, "another host");
-        assert_eq!(History::read("h", &history.lines()), Ok(history.clone()));
-        (0..2 * MOST_ROUNDS).for_each(|_| history.push(round(190.0, Verdict::Healthy, false)));
+        assert_eq!(RoundHistory::read("h", &history.lines()), Ok(history.clone()));
+        (0..2 * MOST_ROUNDS).for_each(|_| history.push(round(190.0, HostVerdict::Healthy, false)));
         assert_eq!((history.len(), baseline(&history)), (MOST_ROUNDS, Some(190.0)));
     }
 
@@ -278,21 +278,21 @@ mod tests {
     fn rounds_of_which_nobody_knows_what_is_right_become_a_baseline_when_nothing_was_slow() {
         let names = |name: &str| vec![name.to_owned()];
         for (steady, busy, expected) in [(true, false, true), (false, false, false), (true, true, false)] {
-            let mut history = History::default();
-            (0..3).for_each(|_| history.push(Round { steady, ..round(97.0, Verdict::Undecided, busy) }));
+            let mut history = RoundHistory::default();
+            (0..3).for_each(|_| history.push(HostRound { steady, ..round(97.0, HostVerdict::Undecided, busy) }));
             assert_eq!(history.baseline(&names("rnic0"), &names("mem0")).is_some(), expected, "{steady} {busy}");
         }
     }
 
     #[test]
     fn a_history_with_a_mistake_is_refused_by_line() {
-        let good = History { rounds: [round(198.0, Verdict::Healthy, false)].into() }.lines();
+        let good = RoundHistory { rounds: [round(198.0, HostVerdict::Healthy, false)].into() }.lines();
         for (text, expected) in [
             (format!("{good}{}", &good[..40]), "h:2: round: EOF"),
             (good.replace("198.0", "-1"), "h:1: bandwidth_gbps[0][0]"),
             (good.replace("healthy", "well"), "h:1: round: unknown variant"),
         ] {
-            let error = History::read("h", &text).expect_err(expected).to_string();
+            let error = RoundHistory::read("h", &text).expect_err(expected).to_string();
             assert!(error.starts_with(expected), "{error}");
         }
     }

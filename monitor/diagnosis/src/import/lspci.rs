@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_topology::host::{Kind, Link};
+use kelpie_topology::host::{HostLink, NodeKind};
 
 use super::{Host, Imported, MOST, address, gbps};
 
@@ -39,12 +39,12 @@ const WITH_RDMA: [&str; 8] = ["Mellanox", "NetXtreme-E", "E810", "E82", "Pensand
 /// Displays of management controllers and hypervisors.
 const DISPLAYS: [&str; 8] = ["ASPEED", "Matrox", "Silicon Motion", "XGI", "Virtio", "QXL", "VMware", "Hyper-V"];
 
-fn kind(what: &str, address: &str) -> Option<Kind> {
+fn kind(what: &str, address: &str) -> Option<NodeKind> {
     let (class, name) = what.split_once(": ")?;
     let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
     // Source: the PCI ID repository's names of classes.
     if class.starts_with("Infiniband controller") || class.starts_with("Ethernet controller") && is(&WITH_RDMA) {
-        return Some(Kind::Rnic);
+        return Some(NodeKind::Rnic);
     }
     let is_integrated = name.contains("Intel") && address.ends_with(":00:02.0");
     let is_vga = class.starts_with("VGA compatible controller");
@@ -53,9 +53,9 @@ fn kind(what: &str, address: &str) -> Option<Kind> {
         || is_display && !is(&DISPLAYS) && !is_integrated
         || is_vga && is(&["NVIDIA", "AMD", "Advanced Micro Devices", "Intel"]) && !is_integrated;
     if is_gpu {
-        return Some(Kind::Gpu);
+        return Some(NodeKind::Gpu);
     }
-    class.starts_with("Non-Volatile memory controller").then_some(Kind::Nvme)
+    class.starts_with("Non-Volatile memory controller").then_some(NodeKind::Nvme)
 }
 
 /// `Speed 16GT/s (ok), Width x4 (downgraded)`.
@@ -123,7 +123,7 @@ pub fn read(text: &str) -> Result<Imported, String> {
     let parent = |function: &Function| bus(&function.address).and_then(|bus| above.get(&bus)).copied();
     let mut host = Host::default();
     let mut switches: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<NodeKind, usize> = BTreeMap::new();
     for (index, function) in all.iter().enumerate() {
         let Some(kind) = kind(&function.what, &function.address) else { continue };
         let mut way = vec![index];
@@ -139,7 +139,7 @@ pub fn read(text: &str) -> Result<Imported, String> {
                 *node
             } else {
                 let own = &all[port];
-                let node = host.add(format!("psw:{}", own.address), Kind::PcieSwitch, Some(own.address.clone()))?;
+                let node = host.add(format!("psw:{}", own.address), NodeKind::PcieSwitch, Some(own.address.clone()))?;
                 join(&mut host, [node, at], own, parent(own).map(|parent| &all[parent]), false);
                 switches.insert(port, node);
                 node
@@ -147,13 +147,13 @@ pub fn read(text: &str) -> Result<Imported, String> {
         }
         let count = counts.entry(kind).or_default();
         let name = match kind {
-            Kind::Rnic => format!("rnic{count}"),
-            Kind::Gpu => format!("gpu{count}"),
+            NodeKind::Rnic => format!("rnic{count}"),
+            NodeKind::Gpu => format!("gpu{count}"),
             _ => format!("nvme{count}"),
         };
         *count += 1;
         let node = host.add(name, kind, Some(function.address.clone()))?;
-        join(&mut host, [node, at], function, parent(function).map(|parent| &all[parent]), kind == Kind::Gpu);
+        join(&mut host, [node, at], function, parent(function).map(|parent| &all[parent]), kind == NodeKind::Gpu);
     }
     let mut notes = vec![
         "rnicN counts PCI addresses, because lspci has no names of RDMA devices: rename them as `rdma link` has them"
@@ -163,7 +163,7 @@ pub fn read(text: &str) -> Result<Imported, String> {
     if !all.iter().any(|function| function.now.is_some()) {
         notes.push("no LnkSta in it: run lspci -vvv as root".to_owned());
     }
-    if counts.contains_key(&Kind::Gpu) {
+    if counts.contains_key(&NodeKind::Gpu) {
         notes.push("gpuN counts PCI addresses, which CUDA does with CUDA_DEVICE_ORDER=PCI_BUS_ID alone".to_owned());
     }
     host.done(notes)
@@ -177,7 +177,7 @@ fn join(host: &mut Host, [a, b]: [usize; 2], own: &Function, parent: Option<&Fun
     let now = own
         .now
         .map(|(lanes, speed)| (lanes, if is_gpu { most.map_or(speed, |most| most.1.max(speed)) } else { speed }));
-    let mut link = Link { a, b, gbps: now.and_then(|(lanes, speed)| gbps(lanes, speed)), ..Link::default() };
+    let mut link = HostLink { a, b, gbps: now.and_then(|(lanes, speed)| gbps(lanes, speed)), ..HostLink::default() };
     if let (Some(now), Some(most)) = (now, most) {
         let able = gbps(most.0, most.1).filter(|able| link.gbps.is_some_and(|gbps| gbps < *able));
         if able.is_some() {

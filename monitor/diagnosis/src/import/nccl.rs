@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
@@ -66,7 +66,7 @@ pub fn read(text: &str) -> Result<Imported, String> {
             .to_owned(),
         "a NUMA node is taken for a socket, because NCCL does not write which node is of which socket".to_owned(),
     ];
-    if host.nodes.iter().any(|node| node.kind == Kind::Gpu) {
+    if host.nodes.iter().any(|node| node.kind == NodeKind::Gpu) {
         notes.push(if gpus_by_number {
             "gpuN is CUDA device N of the process that wrote the file".to_owned()
         } else {
@@ -105,7 +105,7 @@ fn of(host: &mut Host, element: &BytesStart<'_>, inside: &Open, by_number: &mut 
             if !class.starts_with("0x0604") {
                 return Ok(Open { at: inside.at, function: Some((busid, rate, class)) });
             }
-            let at = host.add(format!("psw:{busid}"), Kind::PcieSwitch, Some(busid))?;
+            let at = host.add(format!("psw:{busid}"), NodeKind::PcieSwitch, Some(busid))?;
             let above = inside.at.map_or_else(|| host.home(0), Ok)?;
             host.join(at, above, rate);
             Ok(Open { at: Some(at), function: None })
@@ -114,13 +114,13 @@ fn of(host: &mut Host, element: &BytesStart<'_>, inside: &Open, by_number: &mut 
             let Some((busid, rate, _)) = &inside.function else { return Ok(inside.clone()) };
             let number = value(element, "dev")?.and_then(|text| text.parse::<u32>().ok());
             let is_taken = |name: &str, host: &Host| host.nodes.iter().any(|node| node.name == name);
-            let counted = host.nodes.iter().filter(|node| node.kind == Kind::Gpu).count() as u32;
+            let counted = host.nodes.iter().filter(|node| node.kind == NodeKind::Gpu).count() as u32;
             let own = number.filter(|number| !is_taken(&format!("gpu{number}"), host));
             *by_number &= own.is_some();
             let number = own.unwrap_or_else(|| {
                 (counted..).find(|number| !is_taken(&format!("gpu{number}"), host)).unwrap_or(counted)
             });
-            device(host, format!("gpu{number}"), Kind::Gpu, (busid, *rate), inside)
+            device(host, format!("gpu{number}"), NodeKind::Gpu, (busid, *rate), inside)
         }
         b"net" => {
             let Some((busid, rate, _)) = &inside.function else { return Ok(inside.clone()) };
@@ -129,7 +129,7 @@ fn of(host: &mut Host, element: &BytesStart<'_>, inside: &Open, by_number: &mut 
             if host.nodes.iter().any(|node| node.name == name) {
                 return Ok(inside.clone());
             }
-            let open = device(host, name, Kind::Rnic, (busid, *rate), inside)?;
+            let open = device(host, name, NodeKind::Rnic, (busid, *rate), inside)?;
             let mbps = value(element, "speed")?.and_then(|text| text.parse::<f64>().ok());
             let port = mbps.map(|mbps| mbps / 1000.0).filter(|gbps| gbps.is_finite() && *gbps > 0.0);
             host.nodes[open.at.unwrap_or_default()].port_gbps = port;
@@ -142,7 +142,7 @@ fn of(host: &mut Host, element: &BytesStart<'_>, inside: &Open, by_number: &mut 
 fn device(
     host: &mut Host,
     name: String,
-    kind: Kind,
+    kind: NodeKind,
     (busid, rate): (&String, Option<f64>),
     inside: &Open,
 ) -> Result<Open, String> {
@@ -159,7 +159,7 @@ fn device(
 pub fn to_nccl(host: &HostTopology) -> Result<String, String> {
     let mut text = "<system version=\"1\">\n".to_owned();
     for (index, node) in host.nodes().iter().enumerate() {
-        if node.kind != Kind::Memory {
+        if node.kind != NodeKind::Memory {
             continue;
         }
         // A NUMA node of NCCL's is a memory and what hangs at the same place.
@@ -187,9 +187,9 @@ fn below(host: &HostTopology, at: usize, depth: usize, text: &mut String) -> Res
     for (index, link) in host.links().iter().enumerate().filter(|(_, link)| link.b == at) {
         let node = &host.nodes()[link.a];
         let class = match node.kind {
-            Kind::PcieSwitch => "0x060400",
-            Kind::Gpu => "0x030200",
-            Kind::Rnic => "0x020000",
+            NodeKind::PcieSwitch => "0x060400",
+            NodeKind::Gpu => "0x030200",
+            NodeKind::Rnic => "0x020000",
             _ => continue,
         };
         let busid = node.pci.as_ref().ok_or_else(|| format!("`{}` has no PCI address under `pci`", node.name))?;
@@ -198,8 +198,8 @@ fn below(host: &HostTopology, at: usize, depth: usize, text: &mut String) -> Res
         });
         let _ = writeln!(text, "{indent}<pci busid=\"{busid}\" class=\"{class}\"{rate}>");
         match node.kind {
-            Kind::PcieSwitch => below(host, link.a, depth + 1, text)?,
-            Kind::Gpu => {
+            NodeKind::PcieSwitch => below(host, link.a, depth + 1, text)?,
+            NodeKind::Gpu => {
                 let number = node.name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
                 let _ = writeln!(text, "{indent}  <gpu dev=\"{number}\"/>");
             }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 
 use super::{Host, Imported, MOST};
 
@@ -23,12 +23,12 @@ fn heading(text: &str) -> Option<(usize, Vec<&str>)> {
 }
 
 /// The kind of a device by its name in the table.
-fn device(name: &str) -> Option<Kind> {
+fn device(name: &str) -> Option<NodeKind> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if name.strip_prefix("GPU").is_some_and(is_number) {
-        Some(Kind::Gpu)
+        Some(NodeKind::Gpu)
     } else if name.strip_prefix("NIC").is_some_and(is_number) || name.starts_with("mlx") {
-        Some(Kind::Rnic)
+        Some(NodeKind::Rnic)
     } else {
         None
     }
@@ -46,7 +46,7 @@ pub fn read(text: &str) -> Result<Imported, String> {
     let numa_at = titles.iter().position(|title| *title == "NUMA Affinity");
     let mut numa: BTreeMap<usize, u32> = BTreeMap::new();
     for line in text.lines().skip(first + 1) {
-        if let Some((nic, name)) = line.trim().split_once(": ").filter(|(nic, _)| device(nic) == Some(Kind::Rnic)) {
+        if let Some((nic, name)) = line.trim().split_once(": ").filter(|(nic, _)| device(nic) == Some(NodeKind::Rnic)) {
             called.insert(nic, name.trim());
             continue;
         }
@@ -86,9 +86,9 @@ pub fn read(text: &str) -> Result<Imported, String> {
     let mut switches: BTreeMap<usize, usize> = BTreeMap::new();
     let mut lost = Vec::new();
     for (index, name) in names.iter().enumerate() {
-        let kind = device(name).unwrap_or(Kind::Gpu);
+        let kind = device(name).unwrap_or(NodeKind::Gpu);
         let name = match kind {
-            Kind::Gpu => name.to_ascii_lowercase(),
+            NodeKind::Gpu => name.to_ascii_lowercase(),
             _ => called.get(name).map_or_else(|| name.to_ascii_lowercase(), |name| (*name).to_owned()),
         };
         let numa = home_of(index);
@@ -101,7 +101,7 @@ pub fn read(text: &str) -> Result<Imported, String> {
             at = if let Some(node) = switches.get(&group[index]) {
                 *node
             } else {
-                let node = host.add(format!("psw{}", switches.len()), Kind::PcieSwitch, None)?;
+                let node = host.add(format!("psw{}", switches.len()), NodeKind::PcieSwitch, None)?;
                 host.join(node, at, None);
                 switches.insert(group[index], node);
                 node

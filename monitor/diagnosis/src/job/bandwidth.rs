@@ -4,8 +4,8 @@
 
 use indexmap::IndexMap;
 
-use super::diagnose::{Class, Diagnosis, Verdict};
-use super::operation::Job;
+use super::diagnose::{FaultClass, JobDiagnosis, JobVerdict};
+use super::operation::JobOperations;
 
 /// From this factor on a collective is slow. Source: our choice, as for messages among their peers.
 const SLOW: f64 = 1.5;
@@ -74,7 +74,7 @@ impl Baseline {
     }
 
     /// How many times longer the largest collectives of the job take than they did, with their size and times.
-    pub fn compare(&self, job: &Job) -> Option<Slower> {
+    pub fn compare(&self, job: &JobOperations) -> Option<Slower> {
         if let (Some(mine), Some(of_job)) = (&self.function, &job.function)
             && mine != of_job
         {
@@ -116,14 +116,14 @@ pub struct Slower {
 
 impl Slower {
     /// Adds this to what was found of the job: it is slow although nothing in it differs from the rest.
-    pub fn add_to(self, found: &mut Diagnosis) {
+    pub fn add_to(self, found: &mut JobDiagnosis) {
         let Self { times, bytes, now_us, then_us } = self;
         found.evidence.notes.push(format!(
             "collectives of {bytes} bytes take {times:.2} times what the baseline measured ({now_us:.0} us against \
              {then_us:.0} us)"
         ));
-        if times >= SLOW && matches!(found.verdict, Verdict::Healthy | Verdict::Undecided) {
-            (found.verdict, found.class) = (Verdict::Slow, Some(Class::Communication));
+        if times >= SLOW && matches!(found.verdict, JobVerdict::Healthy | JobVerdict::Undecided) {
+            (found.verdict, found.class) = (JobVerdict::Slow, Some(FaultClass::Communication));
             (found.job, found.times_slower) = (true, Some(times));
             found.evidence.rule = Some("baseline");
         }
@@ -176,7 +176,7 @@ mod tests {
 # Avg bus bandwidth    : 55.1000
 ";
 
-    fn job(bytes: u64, took: f64, function: &str) -> Job {
+    fn job(bytes: u64, took: f64, function: &str) -> JobOperations {
         let share = |at: u64| Operation {
             iteration: at / 8,
             source: (at % 8) as u32,
@@ -187,7 +187,12 @@ mod tests {
             end: Some(took + (at % 8) as f64),
         };
         let function = Some(function.to_owned());
-        Job { function, ranks: Some(8), operations: (0..240).map(share).collect(), ..Job::default() }
+        JobOperations {
+            function,
+            ranks: Some(8),
+            operations: (0..240).map(share).collect(),
+            ..JobOperations::default()
+        }
     }
 
     #[test]

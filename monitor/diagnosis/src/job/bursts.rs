@@ -2,8 +2,8 @@
 
 use kelpie_monitor::statistics::median;
 
-use super::cells::Cells;
 use super::explain::{Shift, Terms, explain};
+use super::pair_times::PairTimes;
 use super::places::Fault;
 
 /// A message is slow above this many times its own median. Source: our choice.
@@ -34,7 +34,7 @@ pub struct Burst {
 }
 
 /// Places that are slow in some iterations, by more than what others are.
-pub fn bursts(cells: &Cells) -> Vec<Burst> {
+pub fn bursts(cells: &PairTimes) -> Vec<Burst> {
     if cells.times.len() < ENOUGH {
         return Vec::new();
     }

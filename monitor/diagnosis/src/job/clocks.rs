@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kelpie_monitor::statistics::median;
 
-use super::operation::{Job, Operation};
+use super::operation::{JobOperations, Operation};
 
 /// Offsets below this share of a usual message are left alone. Source: our choice.
 const LEAST: f64 = 0.2;
@@ -34,7 +34,7 @@ pub struct Clocks {
 
 impl Clocks {
     /// Of a job whose messages begin by the clock of the sender and end by that of the receiver.
-    pub fn of(job: &Job) -> Self {
+    pub fn of(job: &JobOperations) -> Self {
         let begin = |operation: &Operation| operation.begin.or(operation.entered);
         let first = job.operations.iter().find_map(begin);
         // Times since each one's own begin have no clock.
@@ -72,7 +72,7 @@ impl Clocks {
     }
 
     /// The job by one clock.
-    pub fn corrected(&self, job: &Job) -> Job {
+    pub fn corrected(&self, job: &JobOperations) -> JobOperations {
         let mut job = job.clone();
         for operation in &mut job.operations {
             let [from, to] =

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::bursts::{Burst, bursts};
-use super::cells::Cells;
 use super::clocks::Clocks;
 use super::hang::{Hang, PATIENCE_US, hang};
-use super::history::{History, history};
+use super::history::{JobHistory, history};
 use super::mismatch::{Mismatch, mismatch, mismatch_of_a_hang};
-use super::operation::Job;
+use super::operation::JobOperations;
 use super::pace::pace;
+use super::pair_times::PairTimes;
 use super::peers::{Peers, peers};
 use super::places::Fault;
 use super::record::MAX_RANK;
-use super::waiting::{Late, late};
+use super::waiting::{LateRank, late};
 
 /// Iterations from which a job is called healthy by its own past. Source: our choice, because the charts need eight
 /// values before they judge, and some to judge.
@@ -23,18 +23,18 @@ const ENOUGH: usize = 20;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'q> {
+pub struct JobQuestion<'q> {
     /// The job.
-    pub job: &'q Job,
+    pub job: &'q JobOperations,
     /// When somebody looked, on the job's clock; without it the job counts as given up. Units: microseconds.
     pub now: Option<f64>,
     /// With `now`, an operation that is open for this long hangs. Units: microseconds.
     pub patience_us: f64,
 }
 
-impl<'q> Question<'q> {
+impl<'q> JobQuestion<'q> {
     /// About a job that is over, or was given up.
-    pub fn at_the_end(job: &'q Job) -> Self {
+    pub fn at_the_end(job: &'q JobOperations) -> Self {
         Self { job, now: None, patience_us: PATIENCE_US }
     }
 }
@@ -42,7 +42,7 @@ impl<'q> Question<'q> {
 /// The verdict on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum JobVerdict {
     /// All is as it should be, as far as was measured.
     Healthy,
     /// Something is slower than it should be.
@@ -58,7 +58,7 @@ pub enum Verdict {
 /// What is behind a slow or hanging job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub enum FaultClass {
     /// Messages.
     Communication,
     /// What ranks do besides: computing, loading data.
@@ -119,11 +119,11 @@ pub struct Whereabouts {
 
 /// What is known of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Diagnosis {
+pub struct JobDiagnosis {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: JobVerdict,
     /// What is behind it; `null` if it is healthy or not known.
-    pub class: Option<Class>,
+    pub class: Option<FaultClass>,
     /// Whether the whole job is slow, and no part of it stands out.
     pub job: bool,
     /// Hosts all of whose ranks are slow, where the records name hosts.
@@ -152,12 +152,12 @@ pub struct Diagnosis {
 }
 
 /// Says what a job suffers from at its end.
-pub fn diagnose(question: Question<'_>) -> Diagnosis {
+pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
     let clocks = Clocks::of(question.job);
     let corrected = clocks.furthest().map(|_| clocks.corrected(question.job));
     let job = corrected.as_ref().unwrap_or(question.job);
-    let cells = Cells::new(job);
-    let mut found = Diagnosis::of(job, &cells);
+    let cells = PairTimes::new(job);
+    let mut found = JobDiagnosis::of(job, &cells);
     let by_peers = peers(&cells);
     let by_history = history(&cells);
     let evidence = &mut found.evidence;
@@ -182,7 +182,7 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
             found.names(&differs);
         }
     } else if let Some(differs) = mismatch(job) {
-        found.verdict = Verdict::Mismatch;
+        found.verdict = JobVerdict::Mismatch;
         found.since_iteration = Some(differs.since);
         found.evidence.rule = Some("mismatch");
         found.names(&differs);
@@ -197,8 +197,8 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
     } else if let Some(slow) = Some(bursts(&cells)).filter(|slow| !slow.is_empty()) {
         found.is_slow_at_times(&slow, &cells);
     } else if let Some(slower) = pace(job) {
-        found.verdict = Verdict::Slow;
-        found.class = Some(Class::NonCommunication);
+        found.verdict = JobVerdict::Slow;
+        found.class = Some(FaultClass::NonCommunication);
         (found.job, found.times_slower, found.since_iteration) = (true, Some(slower.factor), Some(slower.since));
         found.evidence.rule = Some("pace");
         found.evidence.notes.push(
@@ -218,30 +218,30 @@ pub fn diagnose(question: Question<'_>) -> Diagnosis {
     } else if found.missing.is_empty()
         && (by_peers.judged > 0 || cells.times.iter().filter(|times| !times.is_empty()).count() >= ENOUGH)
     {
-        found.verdict = Verdict::Healthy;
+        found.verdict = JobVerdict::Healthy;
     }
     found.place(job);
     found
 }
 
-impl Diagnosis {
-    /// How bad it is beside others: what hangs is worse than what is slow, and of these the slowest. What looks slow and
-    /// may be noise comes before what is well, and that before what is too short to be judged.
+impl JobDiagnosis {
+    /// How bad it is beside others: what hangs is worse than what is slow, and of these the slowest. What looks slow
+    /// and may be noise comes before what is well, and that before what is too short to be judged.
     pub fn severity(&self) -> f64 {
         let slower = self.times_slower.unwrap_or(1.0).max(1.0);
         let by = 1.0 - 1.0 / (slower + self.evidence.late_us.unwrap_or(0.0).max(0.0) / 1e6);
         match self.verdict {
-            Verdict::Hang => 4.0,
-            Verdict::Mismatch => 3.0,
-            Verdict::Slow => 2.0 + by,
-            Verdict::Undecided if self.evidence.is_doubtful || !self.missing.is_empty() => 1.0,
-            Verdict::Healthy => 0.5,
-            Verdict::Undecided => 0.0,
+            JobVerdict::Hang => 4.0,
+            JobVerdict::Mismatch => 3.0,
+            JobVerdict::Slow => 2.0 + by,
+            JobVerdict::Undecided if self.evidence.is_doubtful || !self.missing.is_empty() => 1.0,
+            JobVerdict::Healthy => 0.5,
+            JobVerdict::Undecided => 0.0,
         }
     }
 
     /// Of a job of which nothing is known yet.
-    fn of(job: &Job, cells: &Cells) -> Self {
+    fn of(job: &JobOperations, cells: &PairTimes) -> Self {
         let evidence = Evidence {
             iterations: cells.times.len(),
             cells: cells.pairs.len(),
@@ -262,7 +262,7 @@ impl Diagnosis {
             notes: Vec::new(),
         };
         Self {
-            verdict: Verdict::Undecided,
+            verdict: JobVerdict::Undecided,
             class: None,
             job: false,
             host: Vec::new(),
@@ -280,7 +280,7 @@ impl Diagnosis {
     }
 
     /// Adds where the ranks run that are named.
-    fn place(&mut self, job: &Job) {
+    fn place(&mut self, job: &JobOperations) {
         let ends =
             self.connection.iter().chain(&self.ambiguous).flat_map(|(source, destination)| [source, destination]);
         let ranks = self.rank.iter().chain(&self.source).chain(&self.destination).chain(ends);
@@ -294,13 +294,13 @@ impl Diagnosis {
     /// Ranks whose sizes differ.
     fn names(&mut self, differs: &Mismatch) {
         let (most, other) = differs.bytes;
-        self.class = Some(Class::NonCommunication);
+        self.class = Some(FaultClass::NonCommunication);
         self.rank.clone_from(&differs.ranks);
         self.connection.clear();
         self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
     }
 
-    fn became_slow(&mut self, by_history: &History, by_peers: &Peers, cells: &Cells) {
+    fn became_slow(&mut self, by_history: &JobHistory, by_peers: &Peers, cells: &PairTimes) {
         let mut faults = by_history.faults.clone();
         if let Some(factor) = by_history.all {
             self.job = faults.iter().all(|(_, of_one)| *of_one <= factor);
@@ -320,7 +320,7 @@ impl Diagnosis {
         self.is_slow("history", &faults, by_history.since, cells);
     }
 
-    fn is_slow_at_times(&mut self, slow: &[Burst], cells: &Cells) {
+    fn is_slow_at_times(&mut self, slow: &[Burst], cells: &PairTimes) {
         let faults: Vec<_> = slow.iter().map(|burst| (burst.fault, burst.factor)).collect();
         self.is_slow("bursts", &faults, None, cells);
         let share = slow.iter().map(|burst| burst.share).fold(0.0, f64::max);
@@ -331,8 +331,9 @@ impl Diagnosis {
     }
 
     fn hangs(&mut self, stuck: Hang) {
-        self.verdict = Verdict::Hang;
-        self.class = stuck.is_communication.map(|is| if is { Class::Communication } else { Class::NonCommunication });
+        self.verdict = JobVerdict::Hang;
+        self.class =
+            stuck.is_communication.map(|is| if is { FaultClass::Communication } else { FaultClass::NonCommunication });
         self.evidence.notes.extend(stuck.note.map(str::to_owned));
         self.rank = stuck.ranks;
         self.connection = stuck.connections;
@@ -341,9 +342,9 @@ impl Diagnosis {
         self.evidence.open_us = stuck.open_us;
     }
 
-    fn waits(&mut self, late: &[Late]) {
-        self.verdict = Verdict::Slow;
-        self.class = Some(Class::NonCommunication);
+    fn waits(&mut self, late: &[LateRank]) {
+        self.verdict = JobVerdict::Slow;
+        self.class = Some(FaultClass::NonCommunication);
         self.rank = late.iter().map(|late| late.rank).collect();
         self.since_iteration = late.iter().map(|late| late.since).min();
         self.evidence.rule = Some("waiting");
@@ -351,9 +352,9 @@ impl Diagnosis {
         self.evidence.late_us = late.iter().map(|late| late.by_us).max_by(f64::total_cmp);
     }
 
-    fn is_slow(&mut self, rule: &'static str, faults: &[(Fault, f64)], since: Option<u64>, cells: &Cells) {
-        self.verdict = Verdict::Slow;
-        self.class = Some(Class::Communication);
+    fn is_slow(&mut self, rule: &'static str, faults: &[(Fault, f64)], since: Option<u64>, cells: &PairTimes) {
+        self.verdict = JobVerdict::Slow;
+        self.class = Some(FaultClass::Communication);
         self.since_iteration = since;
         self.evidence.rule = Some(rule);
         let worst = faults.iter().map(|(_, factor)| *factor).max_by(f64::total_cmp);
@@ -372,7 +373,7 @@ impl Diagnosis {
 }
 
 /// Ranks that the records say there are, and that are in none of them.
-fn missing(job: &Job) -> Vec<u32> {
+fn missing(job: &JobOperations) -> Vec<u32> {
     let Some(ranks) = job.ranks.filter(|ranks| *ranks <= MAX_RANK) else { return Vec::new() };
     let mut seen = vec![false; ranks as usize];
     for operation in &job.operations {
@@ -385,7 +386,13 @@ fn missing(job: &Job) -> Vec<u32> {
     (0..ranks).filter(|rank| !seen[*rank as usize]).collect()
 }
 
-fn notes(job: &Job, cells: &Cells, clocks: &Clocks, by_peers: &Peers, by_history: &History) -> Vec<String> {
+fn notes(
+    job: &JobOperations,
+    cells: &PairTimes,
+    clocks: &Clocks,
+    by_peers: &Peers,
+    by_history: &JobHistory,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if job.is_truncated {
         notes.push("the file ends within a record, which was left out".to_owned());

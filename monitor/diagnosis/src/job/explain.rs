@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cells::Cells;
+use super::pair_times::PairTimes;
 use super::places::Fault;
 
 /// Most faults that are named at once. Source: our choice.
@@ -50,7 +50,7 @@ pub struct Explanation {
 }
 
 /// The best explanation of these shifts, one for each cell.
-pub fn explain(cells: &Cells, shifts: &[Shift], terms: Terms) -> Explanation {
+pub fn explain(cells: &PairTimes, shifts: &[Shift], terms: Terms) -> Explanation {
     let lines = Lines::new(cells, shifts);
     let mut measured: Vec<f64> = shifts.iter().filter(|shift| shift.weight > 0.0).map(|shift| shift.value).collect();
     if measured.is_empty() {
@@ -76,7 +76,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(cells: &Cells, shifts: &[Shift]) -> Self {
+    fn new(cells: &PairTimes, shifts: &[Shift]) -> Self {
         let measured: Vec<u32> =
             (0..cells.pairs.len() as u32).filter(|cell| shifts[*cell as usize].weight > 0.0).collect();
         let mut sent: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -183,8 +183,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn cells(pairs: &[(u32, u32)]) -> Cells {
-        Cells::of_pairs(pairs)
+    fn cells(pairs: &[(u32, u32)]) -> PairTimes {
+        PairTimes::of_pairs(pairs)
     }
 
     fn all_pairs(ranks: u32) -> Vec<(u32, u32)> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::operation::Operation;
-use super::record::{Record, Reporter};
+use super::record::{OperationRecord, Reporter};
 
 /// A dump.
 #[derive(Deserialize)]
@@ -68,7 +68,7 @@ fn rank_of_name(name: &str) -> Option<u32> {
 #[derive(Debug)]
 pub struct Flight {
     /// Collectives; the iteration is the number that PyTorch gives them within their process group.
-    pub records: Vec<Record>,
+    pub records: Vec<OperationRecord>,
     /// Messages between two ranks, which each rank numbers by itself.
     pub left_out: usize,
 }
@@ -107,7 +107,7 @@ impl Dump {
                 end: is_done.then_some(took),
             };
             let communicator = if description.is_empty() { name.clone() } else { format!("{name} ({description})") };
-            records.push(Record {
+            records.push(OperationRecord {
                 communicator: Some(communicator),
                 // PyTorch numbers all collectives of a group together, whatever their function.
                 function: None,

@@ -1,6 +1,6 @@
 //! Reads records of a job as they are written, piece by piece and in bounded memory. Files and windows are elsewhere.
 
-use super::record::{AnyRecord, Columns, MAX_RECORD, Marker, Record, Wrong, is_meant_for_a_record, shown};
+use super::record::{AnyRecord, Columns, MAX_RECORD, Marker, OperationRecord, Wrong, is_meant_for_a_record, shown};
 use super::trace::Trace;
 
 /// A record that could not be read, and was left out.
@@ -22,7 +22,7 @@ impl Skipped {
 
 /// How records are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum RecordForm {
     /// Not known yet.
     Unknown,
     Csv,
@@ -31,8 +31,8 @@ enum Form {
 
 /// What is known of a growing file so far.
 #[derive(Debug, Clone)]
-pub struct Follower {
-    form: Form,
+pub struct RecordFollower {
+    form: RecordForm,
     columns: Option<Columns>,
     /// Of whom the records of NCCL's Inspector are that do not say so themselves.
     marker: Option<Marker>,
@@ -44,22 +44,22 @@ pub struct Follower {
     line: u64,
 }
 
-impl Default for Follower {
+impl Default for RecordFollower {
     fn default() -> Self {
         let (columns, marker, trace) = (None, None, Trace::default());
-        Self { form: Form::Unknown, columns, marker, trace, rest: Vec::new(), is_dropping: false, line: 1 }
+        Self { form: RecordForm::Unknown, columns, marker, trace, rest: Vec::new(), is_dropping: false, line: 1 }
     }
 }
 
-impl Follower {
+impl RecordFollower {
     /// One that goes on within a file that began like this: a heading of CSV, or a marker of NCCL's Inspector.
     pub fn after(begin: &str) -> Self {
         if let Some(marker) = Marker::from_text(begin) {
-            return Self { form: Form::Json, marker: Some(marker), line: 2, ..Self::default() };
+            return Self { form: RecordForm::Json, marker: Some(marker), line: 2, ..Self::default() };
         }
         let record: csv::ByteRecord = begin.split(',').map(str::as_bytes).collect::<Vec<_>>().into();
         let columns = Columns::of(&record).ok();
-        let form = if columns.is_some() { Form::Csv } else { Form::Unknown };
+        let form = if columns.is_some() { RecordForm::Csv } else { RecordForm::Unknown };
         Self { form, columns, line: 2, ..Self::default() }
     }
 
@@ -75,19 +75,19 @@ impl Follower {
 
     /// The file begins anew. A heading that was read holds on, in case the new one has none.
     pub fn restart(&mut self) {
-        let form = if self.columns.is_some() { Form::Csv } else { Form::Unknown };
+        let form = if self.columns.is_some() { RecordForm::Csv } else { RecordForm::Unknown };
         *self = Self { form, columns: self.columns.take(), ..Self::default() };
     }
 
     /// Takes what was written, and gives what is complete. What cannot be read is skipped up to the end of its line.
-    pub fn take(&mut self, bytes: &[u8], mut give: impl FnMut(Result<Record, Skipped>)) {
+    pub fn take(&mut self, bytes: &[u8], mut give: impl FnMut(Result<OperationRecord, Skipped>)) {
         let bytes = self.undropped(bytes);
         self.rest.extend_from_slice(bytes);
         let mut used = 0;
-        while self.form == Form::Unknown {
+        while self.form == RecordForm::Unknown {
             let begin = self.rest[used..].trim_ascii_start();
             if begin.strip_prefix(b"[").unwrap_or(begin).trim_ascii_start().starts_with(b"{") {
-                self.form = Form::Json;
+                self.form = RecordForm::Json;
                 break;
             }
             let Some(end) = self.rest[used..].iter().position(|byte| *byte == b'\n') else { break };
@@ -98,7 +98,7 @@ impl Follower {
             if !line.trim_ascii().is_empty() {
                 let cells: csv::ByteRecord = line.trim_ascii().split(|byte| *byte == b',').collect::<Vec<_>>().into();
                 match Columns::of(&cells) {
-                    Ok(columns) => (self.columns, self.form) = (Some(columns), Form::Csv),
+                    Ok(columns) => (self.columns, self.form) = (Some(columns), RecordForm::Csv),
                     Err(problem) => give(Err(Skipped { line: self.line, problem, is_foreign: true })),
                 }
             }
@@ -107,9 +107,9 @@ impl Follower {
         }
         self.rest.drain(..used);
         let used = match self.form {
-            Form::Unknown => 0,
-            Form::Csv => self.csv(&mut give),
-            Form::Json => self.json(&mut give),
+            RecordForm::Unknown => 0,
+            RecordForm::Csv => self.csv(&mut give),
+            RecordForm::Json => self.json(&mut give),
         };
         self.rest.drain(..used);
         if self.rest.len() > MAX_RECORD {
@@ -121,12 +121,12 @@ impl Follower {
     }
 
     /// The file ends here. Says what its last record lacks, if that breaks off.
-    pub fn finish(&mut self, mut give: impl FnMut(Result<Record, Skipped>)) -> Option<Skipped> {
+    pub fn finish(&mut self, mut give: impl FnMut(Result<OperationRecord, Skipped>)) -> Option<Skipped> {
         let (mut last, line) = (None, self.line);
-        if self.form == Form::Json && self.rest.trim_ascii_start().starts_with(b"{") {
+        if self.form == RecordForm::Json && self.rest.trim_ascii_start().starts_with(b"{") {
             last = Some(Skipped { line, problem: "the file ends within it".to_owned(), is_foreign: false });
         } else if !self.rest.trim_ascii().is_empty() {
-            let is_csv = self.form == Form::Csv;
+            let is_csv = self.form == RecordForm::Csv;
             self.take(b"\n", |one| match one {
                 Err(one) if !one.is_foreign || is_csv => last = Some(one),
                 one => give(one),
@@ -147,7 +147,7 @@ impl Follower {
         &bytes[end + 1..]
     }
 
-    fn csv(&mut self, give: &mut impl FnMut(Result<Record, Skipped>)) -> usize {
+    fn csv(&mut self, give: &mut impl FnMut(Result<OperationRecord, Skipped>)) -> usize {
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n').map(|end| end + 1) else { return 0 };
         // No quotes: a quotation mark that is never closed would swallow all that follows.
         let mut builder = csv::ReaderBuilder::new();
@@ -171,7 +171,7 @@ impl Follower {
     }
 
     /// Records one after the other, or a list of them.
-    fn json(&mut self, give: &mut impl FnMut(Result<Record, Skipped>)) -> usize {
+    fn json(&mut self, give: &mut impl FnMut(Result<OperationRecord, Skipped>)) -> usize {
         let Self { rest, marker, trace, line, .. } = self;
         let mut used = 0;
         loop {
@@ -226,7 +226,7 @@ mod tests {
     const JSON: &str = "{\"iteration\":1,\"source\":0,\"destination\":1,\"begin\":2,\"end\":9}\n{\"iteration\":1,\n\
         \"source\":1,\"destination\":0,\"begin\":2}{\"iteration\":2,\"source\":0,\"destination\":1,\"begin\":2,\"end\":9.5}";
 
-    fn all(follower: &mut Follower, text: &[u8], step: usize) -> (Vec<Record>, Vec<Skipped>) {
+    fn all(follower: &mut RecordFollower, text: &[u8], step: usize) -> (Vec<OperationRecord>, Vec<Skipped>) {
         let (mut records, mut skipped) = (Vec::new(), Vec::new());
         for piece in text.chunks(step) {
             let give = |one| match one {
@@ -240,11 +240,11 @@ mod tests {
 
     #[test]
     fn pieces_of_any_size_give_the_same() {
-        let whole = all(&mut Follower::default(), CSV.as_bytes(), CSV.len()).0;
+        let whole = all(&mut RecordFollower::default(), CSV.as_bytes(), CSV.len()).0;
         assert_eq!(whole.len(), 3);
         for text in [CSV, JSON] {
             for step in 1..40 {
-                let mut follower = Follower::default();
+                let mut follower = RecordFollower::default();
                 assert_eq!(all(&mut follower, text.as_bytes(), step), (whole.clone(), Vec::new()), "{text} by {step}");
                 assert_eq!(follower.pending(), 0, "{text} by {step}");
             }
@@ -254,17 +254,17 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_left_out_and_named_by_its_line() {
         let csv = CSV.replace("1,1,0,,2", "1,\"1,0,,2\n1,1,0\n1,1,,1,2");
-        let (records, skipped) = all(&mut Follower::default(), csv.as_bytes(), 7);
+        let (records, skipped) = all(&mut RecordFollower::default(), csv.as_bytes(), 7);
         assert_eq!(records.len(), 2);
         assert_eq!(skipped.iter().map(|one| one.line).collect::<Vec<_>>(), [3, 4, 5], "{skipped:?}");
         let json = format!("{{\"iteration\":true}}\n{{\"it\n{{}}\n{JSON}");
-        let (records, skipped) = all(&mut Follower::default(), json.as_bytes(), 5);
+        let (records, skipped) = all(&mut RecordFollower::default(), json.as_bytes(), 5);
         assert_eq!((records.len(), skipped.len()), (3, 3), "{skipped:?}");
     }
 
     #[test]
     fn a_long_record_takes_no_memory() {
-        let mut follower = Follower::default();
+        let mut follower = RecordFollower::default();
         let mut long = CSV.as_bytes().to_vec();
         long.extend(std::iter::repeat_n(b'7', 5 * MAX_RECORD));
         long.extend(b"\n3,0,1,9,2\n");
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_file_that_begins_anew_may_leave_its_heading_out() {
-        let mut follower = Follower::default();
+        let mut follower = RecordFollower::default();
         all(&mut follower, CSV.as_bytes(), 9);
         follower.restart();
         assert_eq!(all(&mut follower, b"5,0,1,9,2\n", 3).0.len(), 1);

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::operation::{Job, Operation};
+use super::operation::{JobOperations, Operation};
 
 /// An operation that is open for this long hangs. Units: microseconds. Source: our choice: 30 s are far above any
 /// collective and far below the 30 minutes of NCCL's own timeout.
@@ -31,7 +31,7 @@ pub struct Hang {
 /// an operation may be open then.
 ///
 /// Without `now`, the file counts as written when the job was given up, so what is open then hangs.
-pub fn hang(job: &Job, now: Option<f64>, patience_us: f64) -> Option<Hang> {
+pub fn hang(job: &JobOperations, now: Option<f64>, patience_us: f64) -> Option<Hang> {
     let last = job.iterations().last()?;
     let open: Vec<&Operation> = last.iter().filter(|operation| operation.end.is_none()).collect();
     if open.is_empty() {
@@ -95,7 +95,7 @@ impl Presence {
     /// Communicators differ, and so do those who take part. So a rank should have come if the iteration names it as one
     /// that sends; or if it came to each earlier iteration with the same messages, to which all came who have come now;
     /// or if somebody waits for it, and it never received without sending.
-    fn of(job: &Job, last: &[Operation]) -> Self {
+    fn of(job: &JobOperations, last: &[Operation]) -> Self {
         let came = sources(last);
         let mut there: BTreeSet<u32> = last.iter().map(|operation| operation.source).collect();
         let earlier: Vec<(&[Operation], BTreeSet<u32>)> = job
@@ -201,7 +201,7 @@ const MOST_ROUNDS: usize = 8;
 /// Ranks that took part in the iteration and then posted nothing more, though what they waited for is there: they have
 /// completed least, and where they send to is further on and waits for them. Who all have as many messages to send can
 /// be compared so, and nobody else.
-fn stopped_midway(job: &Job, last: &[Operation], open: &[&Operation]) -> Option<BTreeSet<u32>> {
+fn stopped_midway(job: &JobOperations, last: &[Operation], open: &[&Operation]) -> Option<BTreeSet<u32>> {
     if open.iter().any(|operation| operation.begin.is_some()) {
         return None;
     }

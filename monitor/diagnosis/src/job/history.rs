@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::statistics::{median, standard_normal};
 
-use super::cells::Cells;
 use super::explain::{Shift, Terms, explain};
+use super::pair_times::PairTimes;
 use super::places::Fault;
 
 /// Half the shift that is found fastest. Units: standard deviations. Source: our choice: 1 is what a slowdown of 3 % is
@@ -86,7 +86,7 @@ impl Chart {
 
 /// What their own past says of the end of a job.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct History {
+pub struct JobHistory {
     /// What is slow, with the factor by which it became slower.
     pub faults: Vec<(Fault, f64)>,
     /// Iteration from which it was so.
@@ -102,9 +102,9 @@ pub struct History {
 }
 
 /// Runs the charts of all cells, sources and destinations over all iterations.
-pub fn history(cells: &Cells) -> History {
+pub fn history(cells: &PairTimes) -> JobHistory {
     if cells.times.len() <= LEAST as usize {
-        return History::default();
+        return JobHistory::default();
     }
     let mut charts = Charts::new(cells);
     let mut alarmed = vec![false; charts.all.len()];
@@ -115,11 +115,11 @@ pub fn history(cells: &Cells) -> History {
         }
     }
     let current: Vec<&Chart> = charts.all.iter().filter(|chart| chart.sum > charts.threshold).collect();
-    let mut found = History {
+    let mut found = JobHistory {
         series: charts.all.len(),
         is_judged: true,
         past: alarmed.iter().filter(|was| **was).count() - current.len(),
-        ..History::default()
+        ..JobHistory::default()
     };
     // One chart in many began to rise before the change by chance, so the first quarter decides, not the first.
     let mut begins: Vec<u32> = current.iter().map(|chart| chart.since).collect();
@@ -144,7 +144,7 @@ struct Located {
 }
 
 /// The iteration that divides the times of the worst place best, by likelihood.
-fn change(cells: &Cells, located: &Located) -> Option<usize> {
+fn change(cells: &PairTimes, located: &Located) -> Option<usize> {
     let mut is_in = vec![located.faults.is_empty(); cells.pairs.len()];
     if let Some((_, _, line)) = located.faults.first() {
         line.iter().for_each(|cell| is_in[*cell as usize] = true);
@@ -200,7 +200,7 @@ pub(super) fn divide(series: &[Option<f64>]) -> Option<usize> {
 
 /// The charts of a job: cells first, then sources, then destinations, at last what all have in common.
 struct Charts<'c> {
-    cells: &'c Cells,
+    cells: &'c PairTimes,
     all: Vec<Chart>,
     /// Per cell the indices of its source's and its destination's chart.
     lines: Vec<[u32; 2]>,
@@ -209,7 +209,7 @@ struct Charts<'c> {
 }
 
 impl<'c> Charts<'c> {
-    fn new(cells: &'c Cells) -> Self {
+    fn new(cells: &'c PairTimes) -> Self {
         let count = cells.pairs.len();
         let mut numbers: BTreeMap<(bool, u32), u32> = BTreeMap::new();
         let mut number = |is_source: bool, rank: u32| {
@@ -262,7 +262,7 @@ fn excess(times: &[(u32, f64)], mean: impl Fn(u32) -> Option<f64>) -> Option<f64
 
 /// The places that explain best what changed at iteration `since`, with the factor of each, and the factor of all
 /// cells together.
-fn located(cells: &Cells, since: usize, threshold: f64) -> Located {
+fn located(cells: &PairTimes, since: usize, threshold: f64) -> Located {
     let count = cells.pairs.len();
     let sums = |times: &[Vec<(u32, f64)>]| {
         let mut sums = vec![(0.0, 0u32); count];
@@ -280,8 +280,8 @@ fn located(cells: &Cells, since: usize, threshold: f64) -> Located {
     };
     // Squares of what is left before the change; what all have in common in an iteration, and how alike it is.
     let mut squares = vec![0.0; count];
-    let mut likeness = Likeness::new(count);
-    let (mut levels, mut level_likeness) = ([Vec::new(), Vec::new()], Likeness::new(1));
+    let mut likeness = Autocorrelation::new(count);
+    let (mut levels, mut level_likeness) = ([Vec::new(), Vec::new()], Autocorrelation::new(1));
     for (at, times) in cells.times.iter().enumerate() {
         let Some(excess) = excess(times, mean) else { continue };
         levels[usize::from(at >= since)].push(excess);
@@ -323,14 +323,14 @@ fn located(cells: &Cells, since: usize, threshold: f64) -> Located {
 }
 
 /// How alike neighbouring values of a series are. On a loaded machine they are, and then many say little more than few.
-pub(super) struct Likeness {
+pub(super) struct Autocorrelation {
     last: Vec<Option<f64>>,
     product: f64,
     squares: f64,
     pairs: usize,
 }
 
-impl Likeness {
+impl Autocorrelation {
     pub(super) fn new(series: usize) -> Self {
         Self { last: vec![None; series], product: 0.0, squares: 0.0, pairs: 0 }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::operation::{Job, Operation};
+use super::operation::{JobOperations, Operation};
 
 /// Iterations at the end that count, and the share of them that has to show it. Source: our choice.
 const WINDOW: usize = 50;
@@ -21,7 +21,7 @@ pub struct Mismatch {
 
 /// Ranks whose sizes differ at the end of a job. Only collectives have one size at all ranks, and of those whose sizes
 /// may differ (such as an all-to-all of experts) not always the same few ranks are different.
-pub fn mismatch(job: &Job) -> Option<Mismatch> {
+pub fn mismatch(job: &JobOperations) -> Option<Mismatch> {
     let mut iterations = job.iterations().rev();
     let last = iterations.find_map(odd)?;
     let (mut seen, mut same, mut since) = (1, 1, last.since);
@@ -42,7 +42,7 @@ pub fn mismatch(job: &Job) -> Option<Mismatch> {
 }
 
 /// The same of the last iteration alone, in which a job hangs: once is enough then.
-pub fn mismatch_of_a_hang(job: &Job) -> Option<Mismatch> {
+pub fn mismatch_of_a_hang(job: &JobOperations) -> Option<Mismatch> {
     odd(job.iterations().last()?)
 }
 
@@ -74,7 +74,7 @@ fn odd(operations: &[Operation]) -> Option<Mismatch> {
 mod tests {
     use super::*;
 
-    fn job(size: impl Fn(u64, u32) -> u64) -> Job {
+    fn job(size: impl Fn(u64, u32) -> u64) -> JobOperations {
         let operation = |iteration, source| Operation {
             iteration,
             source,
@@ -85,7 +85,10 @@ mod tests {
             end: Some(300.0),
         };
         let operations = (0..30).flat_map(|iteration| (0..4).map(move |rank| (iteration, rank)));
-        Job { operations: operations.map(|(iteration, rank)| operation(iteration, rank)).collect(), ..Job::default() }
+        JobOperations {
+            operations: operations.map(|(iteration, rank)| operation(iteration, rank)).collect(),
+            ..JobOperations::default()
+        }
     }
 
     #[test]

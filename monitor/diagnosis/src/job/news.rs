@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnose::{Class, Diagnosis, Verdict};
+use super::diagnose::{FaultClass, JobDiagnosis, JobVerdict};
 
 /// What state a job is in, as far as events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum JobState {
     /// Nothing is wrong, as far as is known.
     Well,
     /// Something looks slow or late, and noise may be all of it: said once, and no alarm.
@@ -24,9 +24,9 @@ pub enum State {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Said {
     /// Its state.
-    pub state: State,
+    pub state: JobState,
     class: Option<String>,
-    places: Places,
+    places: SlowPlaces,
     /// The iteration from which it was so.
     pub since: Option<u64>,
     /// Whether an alarm was said since it was said to be well, so that the end of it is news.
@@ -39,13 +39,13 @@ pub struct Said {
 
 impl Default for Said {
     fn default() -> Self {
-        let (places, since) = (Places::default(), None);
-        Self { state: State::Well, class: None, places, since, is_alarmed: false, is_doubted: false }
+        let (places, since) = (SlowPlaces::default(), None);
+        Self { state: JobState::Well, class: None, places, since, is_alarmed: false, is_doubted: false }
     }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Places {
+struct SlowPlaces {
     #[serde(default)]
     job: bool,
     #[serde(default)]
@@ -59,19 +59,19 @@ struct Places {
 
 impl Said {
     /// What there is to say of a diagnosis.
-    fn of(found: &Diagnosis, is_silent: bool) -> Self {
+    fn of(found: &JobDiagnosis, is_silent: bool) -> Self {
         let state = match found.verdict {
-            Verdict::Slow | Verdict::Mismatch => State::Slow,
-            Verdict::Hang => State::Hang,
-            Verdict::Undecided if is_silent => State::Silent,
-            Verdict::Undecided if found.evidence.is_doubtful => State::Undecided,
-            Verdict::Healthy | Verdict::Undecided => State::Well,
+            JobVerdict::Slow | JobVerdict::Mismatch => JobState::Slow,
+            JobVerdict::Hang => JobState::Hang,
+            JobVerdict::Undecided if is_silent => JobState::Silent,
+            JobVerdict::Undecided if found.evidence.is_doubtful => JobState::Undecided,
+            JobVerdict::Healthy | JobVerdict::Undecided => JobState::Well,
         };
         let class = found.class.map(|class| match class {
-            Class::Communication => "communication".to_owned(),
-            Class::NonCommunication => "non_communication".to_owned(),
+            FaultClass::Communication => "communication".to_owned(),
+            FaultClass::NonCommunication => "non_communication".to_owned(),
         });
-        let places = Places {
+        let places = SlowPlaces {
             job: found.job,
             host: found.host.clone(),
             rank: found.rank.clone(),
@@ -87,9 +87,9 @@ impl Said {
     /// alarms.
     fn after(self, before: &Self) -> (Self, bool) {
         let (is_alarmed, is_doubted, is_news) = match self.state {
-            State::Well => (false, before.is_doubted, before.is_alarmed),
-            State::Undecided => (before.is_alarmed, true, !before.is_doubted),
-            State::Silent | State::Slow | State::Hang => (true, false, true),
+            JobState::Well => (false, before.is_doubted, before.is_alarmed),
+            JobState::Undecided => (before.is_alarmed, true, !before.is_doubted),
+            JobState::Silent | JobState::Slow | JobState::Hang => (true, false, true),
         };
         (Self { is_alarmed, is_doubted, ..self }, is_news)
     }
@@ -107,13 +107,13 @@ impl Said {
 
 /// What was said of a job, and what may be said of it next.
 #[derive(Debug, Default)]
-pub struct News {
+pub struct JobNews {
     said: Said,
     /// What was found and not said yet, because it may be passing.
     doubt: Option<Said>,
 }
 
-impl News {
+impl JobNews {
     /// The news of a job of which this was said before.
     pub fn after(said: Said) -> Self {
         Self { said, doubt: None }
@@ -127,7 +127,7 @@ impl News {
     /// Whether the job has to be judged again although it wrote nothing: a doubt is said if it outlasts what came after
     /// it.
     pub fn is_to_see_again(&self) -> bool {
-        self.doubt.as_ref().is_some_and(|doubt| doubt.state != State::Undecided)
+        self.doubt.as_ref().is_some_and(|doubt| doubt.state != JobState::Undecided)
     }
 
     /// Another job begins, which may be doubted as well.
@@ -136,18 +136,18 @@ impl News {
     }
 
     /// Takes a diagnosis, and returns what is to be said of it, if that is news.
-    pub fn hear(&mut self, found: &Diagnosis, is_silent: bool) -> Option<Said> {
+    pub fn hear(&mut self, found: &JobDiagnosis, is_silent: bool) -> Option<Said> {
         let mut now = Said::of(found, is_silent);
         if now.state == self.said.state {
             // The window moves on, and the begin of what lasts does not.
             now.since = [now.since, self.said.since].into_iter().flatten().min();
         }
-        if now.is_same(&self.said) || (now.state == State::Well && self.said.state == State::Well) {
+        if now.is_same(&self.said) || (now.state == JobState::Well && self.said.state == JobState::Well) {
             self.doubt = None;
             return None;
         }
         // A turn for the worse is said at once; other places, a recovery or a doubt have to hold for a second look.
-        let is_worse = now.state > State::Undecided && now.state > self.said.state;
+        let is_worse = now.state > JobState::Undecided && now.state > self.said.state;
         if !is_worse && !self.doubt.as_ref().is_some_and(|doubt| doubt.is_same(&now)) {
             self.doubt = Some(now);
             return None;
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn doubt_is_said_once_between_two_alarms_and_never_ends_one() {
-        use State::{Hang, Slow, Undecided, Well};
+        use JobState::{Hang, Slow, Undecided, Well};
         let mut said = Said::default();
         for (state, is_news) in [
             (Undecided, true),

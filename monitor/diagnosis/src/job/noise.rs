@@ -26,7 +26,7 @@ const CHANCE: f64 = 1e-3;
 
 /// What is known of one member.
 #[derive(Debug, Clone, Copy, Default)]
-struct Member {
+struct MemberNoise {
     /// Its median above that of all.
     above: f64,
     /// The square of one standard error of its median, by its blocks.
@@ -35,8 +35,8 @@ struct Member {
 
 /// Peers, who are alike if nothing is wrong.
 #[derive(Debug, Clone, Default)]
-pub struct Noise {
-    members: Vec<Member>,
+pub struct PeerNoise {
+    members: Vec<MemberNoise>,
     /// The square of one standard deviation of what members differ by, and how many values this rests on.
     between: (f64, f64),
     /// What a usual member's error is at least taken for.
@@ -54,11 +54,11 @@ fn middle(mut values: Vec<f64>) -> f64 {
     if gap > FAR * (lower - least).max(BEFORE.0) { *lower } else { lower + gap / 2.0 }
 }
 
-impl Noise {
+impl PeerNoise {
     /// Looks at members by their values, iteration by iteration.
     pub fn new<'v>(values: impl Iterator<Item = &'v [f64]>) -> Self {
-        let of = |values: &[f64]| Some(Member { above: median(values)?, error: error(values) });
-        let mut members: Vec<Member> = values.map(|values| of(values).unwrap_or_default()).collect();
+        let of = |values: &[f64]| Some(MemberNoise { above: median(values)?, error: error(values) });
+        let mut members: Vec<MemberNoise> = values.map(|values| of(values).unwrap_or_default()).collect();
         // Faults only add time, so what lies below the middle is noise alone.
         let middle = middle(members.iter().map(|member| member.above).collect());
         for member in &mut members {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One operation: a message from a rank to another, or a rank's share of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Row", into = "Row")]
+#[serde(from = "OperationRow", into = "OperationRow")]
 pub struct Operation {
     /// Which iteration it belongs to.
     pub iteration: u64,
@@ -25,15 +25,15 @@ pub struct Operation {
 }
 
 /// An operation as it is kept: iteration, source, destination, bytes, entered, begin, end.
-type Row = (u64, u32, Option<u32>, u64, Option<f64>, Option<f64>, Option<f64>);
+type OperationRow = (u64, u32, Option<u32>, u64, Option<f64>, Option<f64>, Option<f64>);
 
-impl From<Row> for Operation {
-    fn from((iteration, source, destination, bytes, entered, begin, end): Row) -> Self {
+impl From<OperationRow> for Operation {
+    fn from((iteration, source, destination, bytes, entered, begin, end): OperationRow) -> Self {
         Self { iteration, source, destination, bytes, entered, begin, end }
     }
 }
 
-impl From<Operation> for Row {
+impl From<Operation> for OperationRow {
     fn from(of: Operation) -> Self {
         (of.iteration, of.source, of.destination, of.bytes, of.entered, of.begin, of.end)
     }
@@ -53,10 +53,11 @@ impl Operation {
 
 /// The operations of a function of a communicator, sorted by iteration.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Job {
+pub struct JobOperations {
     /// The communicator, where the file names several.
     pub communicator: Option<String>,
-    /// The function, such as `AllGather`, where the file names it: NCCL counts operations per communicator and function.
+    /// The function, such as `AllGather`, where the file names it: NCCL counts operations per communicator and
+    /// function.
     pub function: Option<String>,
     /// Host of each rank, where the file names it.
     pub hosts: BTreeMap<u32, String>,
@@ -70,7 +71,7 @@ pub struct Job {
     pub is_truncated: bool,
 }
 
-impl Job {
+impl JobOperations {
     /// The operations, an iteration at a time.
     pub fn iterations(&self) -> impl DoubleEndedIterator<Item = &[Operation]> {
         self.operations.chunk_by(|one, next| one.iteration == next.iteration)

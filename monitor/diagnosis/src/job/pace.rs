@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::statistics::median;
 
-use super::cells::entries;
-use super::history::{Chart, Likeness, divide, threshold};
-use super::operation::Job;
+use super::history::{Autocorrelation, Chart, divide, threshold};
+use super::operation::JobOperations;
+use super::pair_times::entries;
 
 /// Least factor that is said. Source: our choice, because jobs have phases.
 const LEAST: f64 = 1.3;
@@ -24,7 +24,7 @@ pub struct Slower {
 }
 
 /// Whether iterations take longer at the end of a job than before.
-pub fn pace(job: &Job) -> Option<Slower> {
+pub fn pace(job: &JobOperations) -> Option<Slower> {
     let mut before: (u64, BTreeMap<u32, f64>) = Default::default();
     let mut series: Vec<(u64, f64)> = Vec::new();
     for operations in job.iterations() {
@@ -53,7 +53,7 @@ pub fn pace(job: &Job) -> Option<Slower> {
     }
     let parts = [&series[..since], &series[since..]];
     let means = parts.map(|part| part.iter().map(|(_, value)| value).sum::<f64>() / part.len() as f64);
-    let (mut squares, mut likeness) = (0.0, Likeness::new(2));
+    let (mut squares, mut likeness) = (0.0, Autocorrelation::new(2));
     for (nth, part) in parts.iter().enumerate() {
         for (_, value) in *part {
             squares += (value - means[nth]).powi(2);
@@ -91,7 +91,7 @@ mod tests {
                 });
             }
         }
-        let found = pace(&Job { operations, ..Job::default() }).expect("it is slower");
+        let found = pace(&JobOperations { operations, ..JobOperations::default() }).expect("it is slower");
         assert_eq!(found.since, 40);
         assert!((2.5..3.5).contains(&found.factor), "{found:?}");
     }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kelpie_monitor::statistics::median;
 
-use super::cells::Cells;
 use super::explain::{Shift, Terms, explain};
-use super::noise::Noise;
+use super::noise::PeerNoise;
+use super::pair_times::PairTimes;
 use super::places::Fault;
 
 /// A cell above this many times the median of its peers is hot. Source: published by users of C4D; the paper has none.
@@ -43,7 +43,7 @@ pub struct Peers {
 }
 
 /// Applies the rule to the last iterations.
-pub fn peers(cells: &Cells) -> Peers {
+pub fn peers(cells: &PairTimes) -> Peers {
     let from = cells.times.len().saturating_sub(WINDOW);
     // A change within the window must not hide behind the time before it, so the last half decides.
     let from = from + (cells.times.len() - from) / 2;
@@ -77,7 +77,7 @@ pub fn peers(cells: &Cells) -> Peers {
 /// What makes cells comparable: the size of their messages, and whether these stay within a host.
 type Kind = (u64, bool);
 
-fn kind(cells: &Cells, cell: u32) -> Kind {
+fn kind(cells: &PairTimes, cell: u32) -> Kind {
     (cells.bytes[cell as usize], cells.is_inside(cell))
 }
 
@@ -89,7 +89,7 @@ struct Recent {
 }
 
 impl Recent {
-    fn new(cells: &Cells, from: usize) -> Self {
+    fn new(cells: &PairTimes, from: usize) -> Self {
         let mut begins = vec![0; cells.pairs.len() + 1];
         for (cell, _) in cells.times[from..].iter().flatten() {
             begins[*cell as usize + 1] += 1;
@@ -118,7 +118,12 @@ impl Recent {
 
 /// The places that explain best what cells take more than their peers, if that is more than noise makes; each with its
 /// factor.
-fn stand_out(cells: &Cells, recent: &Recent, judged: &[(u32, f64)], medians: &HashMap<Kind, f64>) -> Vec<(Fault, f64)> {
+fn stand_out(
+    cells: &PairTimes,
+    recent: &Recent,
+    judged: &[(u32, f64)],
+    medians: &HashMap<Kind, f64>,
+) -> Vec<(Fault, f64)> {
     let logarithms: Vec<Vec<f64>> = judged
         .iter()
         .map(|(cell, _)| {
@@ -126,7 +131,7 @@ fn stand_out(cells: &Cells, recent: &Recent, judged: &[(u32, f64)], medians: &Ha
             recent.of(*cell).iter().map(|time| (time / usual).ln()).collect()
         })
         .collect();
-    let noise = Noise::new(logarithms.iter().map(Vec::as_slice));
+    let noise = PeerNoise::new(logarithms.iter().map(Vec::as_slice));
     let mut shifts = vec![Shift::default(); cells.pairs.len()];
     let mut places = vec![usize::MAX; cells.pairs.len()];
     for (index, ((cell, _), (value, variance))) in judged.iter().zip(noise.members()).enumerate() {
@@ -144,7 +149,7 @@ fn stand_out(cells: &Cells, recent: &Recent, judged: &[(u32, f64)], medians: &Ha
 }
 
 /// The faults that hot cells say, in the published order: rank, source, destination, connection.
-fn lines(cells: &Cells, measured: &[(u32, f64)], hot: &BTreeSet<u32>) -> Vec<Fault> {
+fn lines(cells: &PairTimes, measured: &[(u32, f64)], hot: &BTreeSet<u32>) -> Vec<Fault> {
     let mut sent: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut received: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for &(cell, _) in measured {
@@ -201,7 +206,7 @@ fn lines(cells: &Cells, measured: &[(u32, f64)], hot: &BTreeSet<u32>) -> Vec<Fau
 }
 
 /// The first iteration since when most hot cells were hot most of the time.
-fn since(cells: &Cells, hot: &BTreeSet<u32>, medians: &HashMap<Kind, f64>) -> Option<u64> {
+fn since(cells: &PairTimes, hot: &BTreeSet<u32>, medians: &HashMap<Kind, f64>) -> Option<u64> {
     let share = |times: &Vec<(u32, f64)>| {
         let judged: Vec<bool> = times
             .iter()

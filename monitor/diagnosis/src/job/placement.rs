@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kelpie_topology::Cluster;
 use serde::Serialize;
 
-use super::diagnose::{Diagnosis, Verdict};
-use super::operation::Job;
+use super::diagnose::{JobDiagnosis, JobVerdict};
+use super::operation::JobOperations;
 
 /// A host or leaf is named if this share of its ranks is. Source: our choice, the share that makes a line hot.
 const SHARE: f64 = 0.8;
@@ -21,7 +21,7 @@ pub struct Placement {
     /// Leaves of which most ranks are slow or stuck, on several hosts; their hosts are not listed beside them.
     pub leaf: Vec<u32>,
     /// The host and the leaves of each rank that the verdict names, connections included.
-    pub ranks: BTreeMap<u32, Place>,
+    pub ranks: BTreeMap<u32, RankLocation>,
     /// Ranks of the job for which the topology has no NIC.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<u32>,
@@ -29,7 +29,7 @@ pub struct Placement {
 
 /// Where a rank is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct RankLocation {
     /// Name of its host.
     pub host: String,
     /// NIC of the host, from 0.
@@ -38,7 +38,7 @@ pub struct Place {
     pub leaf: Vec<u32>,
 }
 
-impl Job {
+impl JobOperations {
     /// Takes the hosts of its ranks from a cluster.
     pub fn place_on(&mut self, cluster: &Cluster) {
         let ranks: BTreeSet<u32> = (self.operations.iter())
@@ -51,14 +51,14 @@ impl Job {
 }
 
 /// Places what was found of a job on the cluster that it runs on.
-pub fn placement(found: &Diagnosis, job: &Job, cluster: &Cluster) -> Placement {
+pub fn placement(found: &JobDiagnosis, job: &JobOperations, cluster: &Cluster) -> Placement {
     let mut placement = Placement::default();
     let ranks: BTreeSet<u32> = (job.operations.iter())
         .flat_map(|operation| [Some(operation.source), operation.destination])
         .flatten()
         .collect();
     placement.unknown = ranks.iter().copied().filter(|rank| cluster.nic_of_rank(*rank).is_none()).collect();
-    if matches!(found.verdict, Verdict::Healthy | Verdict::Undecided) {
+    if matches!(found.verdict, JobVerdict::Healthy | JobVerdict::Undecided) {
         return placement;
     }
     let slow: BTreeSet<u32> = found.rank.iter().chain(&found.source).chain(&found.destination).copied().collect();
@@ -95,10 +95,10 @@ pub fn placement(found: &Diagnosis, job: &Job, cluster: &Cluster) -> Placement {
 }
 
 /// The place of a rank.
-pub fn place(cluster: &Cluster, rank: u32) -> Option<Place> {
+pub fn place(cluster: &Cluster, rank: u32) -> Option<RankLocation> {
     let nic = cluster.nic_of_rank(rank)?;
     let leaves: BTreeSet<u32> = cluster.sides().iter().map(|side| cluster.leaf(nic, *side)).collect();
-    Some(Place {
+    Some(RankLocation {
         host: cluster.host_name(nic / cluster.nics_per_host),
         nic: nic % cluster.nics_per_host,
         leaf: leaves.into_iter().collect(),
@@ -107,7 +107,7 @@ pub fn place(cluster: &Cluster, rank: u32) -> Option<Place> {
 
 /// The hosts of a verdict that names ranks: those hosts alone on which something is known to be slow or stuck. A leaf
 /// or a connection accuses no host.
-pub fn accused(found: &Diagnosis, placement: &Placement) -> BTreeSet<String> {
+pub fn accused(found: &JobDiagnosis, placement: &Placement) -> BTreeSet<String> {
     if !placement.leaf.is_empty() {
         return BTreeSet::new();
     }
@@ -117,7 +117,7 @@ pub fn accused(found: &Diagnosis, placement: &Placement) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::diagnose::{Question, diagnose};
+    use super::super::diagnose::{JobQuestion, diagnose};
     use super::super::operation::Operation;
     use super::*;
 
@@ -130,25 +130,25 @@ mod tests {
     }
 
     /// All pairs of twelve ranks, once; what `is_slow` names takes twice as long.
-    fn job(is_slow: impl Fn(u32, u32) -> bool) -> Job {
+    fn job(is_slow: impl Fn(u32, u32) -> bool) -> JobOperations {
         let pairs = (0..12).flat_map(|source| (0..12).map(move |destination| (source, destination)));
         let operations = pairs.filter(|(source, destination)| source != destination).map(|(source, destination)| {
             let time = if is_slow(source, destination) { 200.0 } else { 100.0 };
             let (begin, end) = (Some(0.0), Some(time));
             Operation { iteration: 0, source, destination: Some(destination), bytes: 1, entered: None, begin, end }
         });
-        Job { operations: operations.collect(), ..Job::default() }
+        JobOperations { operations: operations.collect(), ..JobOperations::default() }
     }
 
-    fn placed(job: &Job, cluster: &Cluster) -> Placement {
-        placement(&diagnose(Question::at_the_end(job)), job, cluster)
+    fn placed(job: &JobOperations, cluster: &Cluster) -> Placement {
+        placement(&diagnose(JobQuestion::at_the_end(job)), job, cluster)
     }
 
     #[test]
     fn a_rank_a_host_and_a_leaf_are_told_apart() {
         let one = placed(&job(|source, destination| source == 5 || destination == 5), &cluster(""));
         assert_eq!((one.host.len(), one.leaf.len()), (0, 0), "one of the two NICs of host 2");
-        assert_eq!(one.ranks[&5], Place { host: "2".to_owned(), nic: 1, leaf: vec![1] });
+        assert_eq!(one.ranks[&5], RankLocation { host: "2".to_owned(), nic: 1, leaf: vec![1] });
         let is_host = |rank: u32| rank / 2 == 3;
         let host = placed(&job(|source, destination| is_host(source) || is_host(destination)), &cluster(""));
         assert_eq!((host.host, host.leaf), (vec!["3".to_owned()], vec![]));
@@ -161,7 +161,7 @@ mod tests {
     fn names_and_places_of_ranks_come_from_the_file() {
         let names = ", host_names: [a, b, c, d, e, f], rank_nics: [11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]";
         let found = placed(&job(|source, destination| source == 0 && destination == 11), &cluster(names));
-        assert_eq!(found.ranks[&0], Place { host: "f".to_owned(), nic: 1, leaf: vec![2] });
+        assert_eq!(found.ranks[&0], RankLocation { host: "f".to_owned(), nic: 1, leaf: vec![2] });
         assert_eq!((found.unknown, found.ranks.len()), (vec![11], 1));
         for (keys, rule) in [
             (", host_names: [a, b]", "cluster.host_names: 2 names for 6 hosts"),

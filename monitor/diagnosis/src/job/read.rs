@@ -7,10 +7,10 @@ use std::io::{self, BufRead, Read as _};
 use indexmap::IndexMap;
 
 use super::flight::{Dump, is_dump};
-use super::follow::{Follower, Skipped};
-use super::operation::{Job, Operation};
+use super::follow::{RecordFollower, Skipped};
+use super::operation::{JobOperations, Operation};
 use super::pickle;
-use super::record::{JobKey, MAX_RANK, Record, check, shown};
+use super::record::{JobKey, MAX_RANK, OperationRecord, check, shown};
 use crate::matrix::{Matrix, MatrixError};
 
 /// Most operations of all files. Source: our choice; at 80 bytes each they need 640 MiB.
@@ -62,7 +62,7 @@ pub enum JobError {
 #[derive(Debug)]
 pub struct Jobs {
     /// One job for each communicator and function.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobOperations>,
     /// What was left out, in words.
     pub notes: Vec<String>,
 }
@@ -80,7 +80,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Jobs, JobError> {
 /// Reads the files of a job, one after the other.
 #[derive(Debug, Default)]
 pub struct Reader {
-    jobs: IndexMap<JobKey, Job>,
+    jobs: IndexMap<JobKey, JobOperations>,
     count: usize,
     files: Vec<String>,
     is_truncated: bool,
@@ -137,7 +137,7 @@ impl Reader {
     }
 
     fn lines(&mut self, file: &str, head: &[u8], mut input: impl BufRead) -> Result<(), JobError> {
-        let mut follower = Follower::default();
+        let mut follower = RecordFollower::default();
         let mut refused = None;
         let mut piece = head.to_vec();
         while !piece.is_empty() {
@@ -165,7 +165,7 @@ impl Reader {
         Ok(())
     }
 
-    fn give(&mut self, file: &str, one: Result<Record, Skipped>, refused: &mut Option<JobError>) {
+    fn give(&mut self, file: &str, one: Result<OperationRecord, Skipped>, refused: &mut Option<JobError>) {
         let file = || file.to_owned();
         match one {
             _ if refused.is_some() => {}
@@ -182,14 +182,14 @@ impl Reader {
         }
     }
 
-    fn push(&mut self, record: Record) -> Result<(), String> {
+    fn push(&mut self, record: OperationRecord) -> Result<(), String> {
         check(&record.operation)?;
         if self.count >= MAX_OPERATIONS {
             return Err(format!("more than {MAX_OPERATIONS} operations; give the latest iterations alone"));
         }
         self.count += 1;
         let (communicator, function) = record.key();
-        let fresh = || Job { communicator, function, ..Job::default() };
+        let fresh = || JobOperations { communicator, function, ..JobOperations::default() };
         let job = self.job(record.key(), fresh)?;
         job.ranks = job.ranks.max(record.ranks);
         if let Some(reporter) = record.reporter {
@@ -204,7 +204,7 @@ impl Reader {
         Ok(())
     }
 
-    fn job(&mut self, key: JobKey, fresh: impl FnOnce() -> Job) -> Result<&mut Job, String> {
+    fn job(&mut self, key: JobKey, fresh: impl FnOnce() -> JobOperations) -> Result<&mut JobOperations, String> {
         if self.jobs.len() >= MAX_JOBS && !self.jobs.contains_key(&key) {
             return Err(format!("more than {MAX_JOBS} communicators and functions"));
         }
@@ -216,7 +216,7 @@ impl Reader {
     /// # Errors
     /// There is no operation.
     pub fn finish(self) -> Result<Jobs, JobError> {
-        let mut jobs: Vec<Job> = self.jobs.into_values().filter(|job| !job.operations.is_empty()).collect();
+        let mut jobs: Vec<JobOperations> = self.jobs.into_values().filter(|job| !job.operations.is_empty()).collect();
         if jobs.is_empty() {
             return Err(match self.first_foreign {
                 Some((file, Skipped { line, problem, .. })) => JobError::Record { file, line, problem },
@@ -247,7 +247,7 @@ impl Reader {
 
 /// Each rank keeps its latest operations, and not the same number: what not all have kept is left out, unless a rank
 /// would lose all.
-fn begin_together(job: &mut Job) {
+fn begin_together(job: &mut JobOperations) {
     let mut kept: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for operation in &job.operations {
         let (_, last) = kept.entry(operation.source).or_insert((operation.iteration, operation.iteration));
@@ -264,7 +264,7 @@ fn is_matrix(head: &[u8]) -> bool {
     head.starts_with(b"{") && head.windows(8).any(|window| window == b"\"kelpie\"")
 }
 
-fn of_matrix(matrix: &Matrix) -> Job {
+fn of_matrix(matrix: &Matrix) -> JobOperations {
     let rank = |names: &[String], index: usize| {
         let number =
             |name: &String| name.trim_start_matches("rank").parse::<u32>().ok().filter(|rank| *rank <= MAX_RANK);
@@ -284,7 +284,7 @@ fn of_matrix(matrix: &Matrix) -> Job {
             operations.push(Operation { iteration: 0, source, destination, bytes: 0, entered: None, begin, end });
         }
     }
-    Job { operations, ..Job::default() }
+    JobOperations { operations, ..JobOperations::default() }
 }
 
 #[cfg(test)]
@@ -456,8 +456,8 @@ mod tests {
         let Jobs { jobs, notes } = reader.finish().expect("three ranks");
         assert_eq!((jobs.len(), jobs[0].ranks, jobs[0].operations.len(), notes.len()), (1, Some(3), 92, 1));
         assert_eq!((jobs[0].operations[0].bytes, jobs[0].operations[0].duration()), (48, Some(1500.0)));
-        let found = crate::job::diagnose(crate::job::Question::at_the_end(&jobs[0]));
-        assert_eq!((found.verdict, found.rank), (crate::job::Verdict::Hang, vec![1]));
+        let found = crate::job::diagnose(crate::job::JobQuestion::at_the_end(&jobs[0]));
+        assert_eq!((found.verdict, found.rank), (crate::job::JobVerdict::Hang, vec![1]));
         let error = Reader::default().add("dump.json", dump(1, "").as_bytes()).expect_err("of nobody").to_string();
         assert!(error.contains("does not end in its rank"), "{error}");
     }

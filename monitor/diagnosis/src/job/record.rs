@@ -12,7 +12,7 @@ pub const MAX_RECORD: usize = 1 << 20;
 
 /// An operation, and what the record says of where it belongs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct OperationRecord {
     /// The communicator.
     pub communicator: Option<String>,
     /// The function, such as `AllGather`.
@@ -25,7 +25,7 @@ pub struct Record {
     pub operation: Operation,
 }
 
-impl Record {
+impl OperationRecord {
     /// An operation of a file that names nothing else.
     pub fn of(operation: Operation) -> Self {
         Self { communicator: None, function: None, ranks: None, reporter: None, operation }
@@ -156,7 +156,7 @@ struct InspectedPeer {
 
 impl AnyRecord {
     /// What the record says; nothing if it is a marker, which is kept for the next ones.
-    pub fn record(self, marker: &mut Option<Marker>) -> Result<Option<Record>, Wrong> {
+    pub fn record(self, marker: &mut Option<Marker>) -> Result<Option<OperationRecord>, Wrong> {
         let Self { iteration, source, destination, bytes, begin, end, entered, header, .. } = self;
         let own = header.map(|header| Marker { header, metadata: self.metadata.unwrap_or_default() });
         if self.coll_perf.is_none() && self.p2p_perf.is_none() {
@@ -168,7 +168,7 @@ impl AnyRecord {
                 (None, Some(iteration), Some(source)) => {
                     let operation = Operation { iteration, source, destination, bytes, entered, begin, end };
                     check(&operation).map_err(Wrong::broken)?;
-                    Ok(Some(Record::of(operation)))
+                    Ok(Some(OperationRecord::of(operation)))
                 }
                 _ => Err(Wrong { problem: NO_RECORD.to_owned(), is_foreign: true }),
             };
@@ -185,7 +185,7 @@ impl AnyRecord {
         check(&operation).map_err(Wrong::broken)?;
         let reporter = Reporter { rank: header.rank, host: metadata.hostname.clone(), process: metadata.pid };
         let (communicator, ranks) = (Some(header.id.clone()), header.n_ranks);
-        Ok(Some(Record { communicator, function, ranks, reporter: Some(reporter), operation }))
+        Ok(Some(OperationRecord { communicator, function, ranks, reporter: Some(reporter), operation }))
     }
 }
 
@@ -244,7 +244,7 @@ impl Columns {
     }
 
     /// What a row says.
-    pub fn record(&self, record: &csv::ByteRecord) -> Result<Record, Wrong> {
+    pub fn record(&self, record: &csv::ByteRecord) -> Result<OperationRecord, Wrong> {
         let is_number = |index: usize| {
             cell(record, index).is_some_and(|cell| cell.first().is_some_and(|first| b"-0123456789".contains(first)))
         };
@@ -258,7 +258,7 @@ impl Columns {
         }
         let operation = self.operation(record).map_err(wrong)?;
         check(&operation).map_err(Wrong::broken)?;
-        Ok(Record::of(operation))
+        Ok(OperationRecord::of(operation))
     }
 
     fn operation(&self, record: &csv::ByteRecord) -> Result<Operation, String> {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::operation::Operation;
-use super::record::{Record, Reporter, check};
+use super::record::{OperationRecord, Reporter, check};
 
 /// Communicators and functions of which point-to-point operations are counted. Source: our choice.
 const MAX_COUNTED: usize = 65_536;
@@ -74,7 +74,7 @@ pub struct Trace {
 
 impl Trace {
     /// Takes an event; nothing if it is none, and no record if none is complete with it.
-    pub fn take(&mut self, text: &[u8]) -> Option<Option<Record>> {
+    pub fn take(&mut self, text: &[u8]) -> Option<Option<OperationRecord>> {
         // The end of a list.
         if self.is_begun && text == b"{}" {
             return Some(None);
@@ -106,7 +106,7 @@ impl Trace {
     }
 
     /// The message that is on its way when the trace ends.
-    pub fn finish(&mut self) -> Option<Record> {
+    pub fn finish(&mut self) -> Option<OperationRecord> {
         let sending = self.sending.take()?;
         self.record(&sending, None)
     }
@@ -125,7 +125,7 @@ impl Trace {
         Some(Within { communicator, function: event.name.clone(), number, rank, process: event.pid })
     }
 
-    fn record(&self, sending: &Sending, took: Option<f64>) -> Option<Record> {
+    fn record(&self, sending: &Sending, took: Option<f64>) -> Option<OperationRecord> {
         let within = self.within.as_ref()?;
         let operation = Operation {
             iteration: within.number,
@@ -137,7 +137,7 @@ impl Trace {
             end: took,
         };
         check(&operation).ok()?;
-        Some(Record {
+        Some(OperationRecord {
             communicator: Some(format!("{:#x}", within.communicator)),
             function: Some(within.function.clone()),
             ranks: None,

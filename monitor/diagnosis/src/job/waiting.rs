@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 use kelpie_monitor::statistics::median;
 
-use super::cells::Cells;
-use super::noise::Noise;
-use super::operation::{Job, Operation};
+use super::noise::PeerNoise;
+use super::operation::{JobOperations, Operation};
+use super::pair_times::PairTimes;
 
 /// A rank is late that takes longer by this share of the median transfer than the median rank, from the end of its
 /// operations in one iteration until it comes to the next.
@@ -29,7 +29,7 @@ const LONGEST_CHAIN: usize = 64;
 
 /// A rank that comes late.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Late {
+pub struct LateRank {
     /// The rank.
     pub rank: u32,
     /// How late, in the median. Units: microseconds.
@@ -41,7 +41,7 @@ pub struct Late {
 }
 
 /// The ranks that come late at the end of a job, and how many more do by what may be noise.
-pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
+pub fn late(job: &JobOperations, cells: &PairTimes) -> (Vec<LateRank>, usize) {
     let mut lateness: BTreeMap<u32, Vec<(u64, f64, f64)>> = BTreeMap::new();
     let own = own_times(job);
     for ((operations, times), own) in job.iterations().zip(&cells.times).zip(own) {
@@ -74,7 +74,7 @@ pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
     }
     // Who takes long varies by as much more, so large shares count as logarithms do.
     shares.iter_mut().flatten().for_each(|share| *share = libm::asinh(*share));
-    let noise = Noise::new(shares.iter().map(Vec::as_slice));
+    let noise = PeerNoise::new(shares.iter().map(Vec::as_slice));
     let is_more = |rank: &usize| noise.stand_out(std::iter::once(*rank), 0.0, shares.len());
     let (confirmed, doubtful): (Vec<usize>, Vec<usize>) = candidates.into_iter().partition(is_more);
     let of = |(rank, values): (&u32, &Vec<(u64, f64, f64)>)| {
@@ -83,9 +83,9 @@ pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
         let since = values.iter().rev().take_while(|(_, late, limit)| late > limit).last().map(|value| value.0);
         // The last one may have been an exception.
         let since = since.unwrap_or_else(|| window[window.len() / 2].0);
-        Some(Late { rank: *rank, by_us, since, chain: chain(job, *rank) })
+        Some(LateRank { rank: *rank, by_us, since, chain: chain(job, *rank) })
     };
-    let mut found: Vec<Late> = lateness
+    let mut found: Vec<LateRank> = lateness
         .iter()
         .enumerate()
         .filter(|(rank, _)| confirmed.contains(rank))
@@ -104,7 +104,7 @@ pub fn late(job: &Job, cells: &Cells) -> (Vec<Late>, usize) {
 ///
 /// A barrier that the records do not have makes those wait who came in time, and looks like their own time. If nobody
 /// ever comes before all of the iteration before is over, and times from then on are more alike, that is what counts.
-fn own_times(job: &Job) -> Vec<BTreeMap<u32, f64>> {
+fn own_times(job: &JobOperations) -> Vec<BTreeMap<u32, f64>> {
     let [by_rank, by_barrier] = [false, true].map(|is_barrier| own_times_from(job, is_barrier));
     let is_possible = by_barrier.1 as f64 >= ALL * by_barrier.2 as f64 && by_barrier.2 > 0;
     let spread = |all: &[BTreeMap<u32, f64>]| -> f64 {
@@ -121,7 +121,7 @@ fn own_times(job: &Job) -> Vec<BTreeMap<u32, f64>> {
 
 /// The same, each rank from its own last moment on, or all from the end of the iteration before; how many came after
 /// that end, and how many came.
-fn own_times_from(job: &Job, is_barrier: bool) -> (Vec<BTreeMap<u32, f64>>, usize, usize) {
+fn own_times_from(job: &JobOperations, is_barrier: bool) -> (Vec<BTreeMap<u32, f64>>, usize, usize) {
     let (mut after, mut all) = (0, 0);
     let mut last: HashMap<u32, f64> = HashMap::new();
     let mut over: Option<f64> = None;
@@ -187,7 +187,7 @@ fn shares(operations: &[Operation], lateness: &mut BTreeMap<u32, Vec<(u64, f64, 
 }
 
 /// From the late rank along what it sends, as long as the next one has to wait or there is one way only.
-fn chain(job: &Job, origin: u32) -> Vec<u32> {
+fn chain(job: &JobOperations, origin: u32) -> Vec<u32> {
     let last = job.operations.last().map_or(0, |operation| operation.iteration);
     let recent = job.operations.iter().rev().take_while(|operation| operation.iteration == last);
     let mut next: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();

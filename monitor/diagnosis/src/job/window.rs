@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnose::{Diagnosis, Question, Verdict, diagnose};
-use super::operation::{Job, Operation};
-use super::record::{JobKey, Record, Reporter};
+use super::diagnose::{JobDiagnosis, JobQuestion, JobVerdict, diagnose};
+use super::operation::{JobOperations, Operation};
+use super::record::{JobKey, OperationRecord, Reporter};
 
 /// Iterations from the begin that are kept. Source: our choice; docs/measured/job-diagnosis.md has the power after 50.
 const FIRST: usize = 64;
@@ -19,7 +19,7 @@ const ALIKE: usize = 20;
 
 /// What a record did to the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum RecordEffect {
     /// It belongs to the job.
     Kept,
     /// It begins another job: what was kept before is gone.
@@ -39,7 +39,7 @@ struct Iteration {
 
 /// The part of a communicator's job that is kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Kept", into = "Kept")]
+#[serde(from = "StoredWindow", into = "StoredWindow")]
 pub struct Window {
     communicator: Option<String>,
     function: Option<String>,
@@ -55,7 +55,7 @@ pub struct Window {
 
 /// A window as it is stored.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredWindow {
     communicator: Option<String>,
     #[serde(default)]
     function: Option<String>,
@@ -67,16 +67,16 @@ struct Kept {
     operations: Vec<Operation>,
 }
 
-impl From<Kept> for Window {
-    fn from(kept: Kept) -> Self {
-        let Kept { communicator, function, hosts, processes, ranks, operations } = kept;
+impl From<StoredWindow> for Window {
+    fn from(kept: StoredWindow) -> Self {
+        let StoredWindow { communicator, function, hosts, processes, ranks, operations } = kept;
         let mut window = Self { communicator, function, hosts, processes, ranks, ..Self::default() };
         operations.into_iter().for_each(|operation| window.append(operation));
         window
     }
 }
 
-impl From<Window> for Kept {
+impl From<Window> for StoredWindow {
     fn from(window: Window) -> Self {
         let Window { communicator, function, hosts, processes, ranks, iterations, .. } = window;
         let operations = iterations.into_iter().flat_map(|one| one.operations).collect();
@@ -97,15 +97,16 @@ impl Window {
 
     /// Takes a record. One of an iteration long before the latest begins another job, and so does an earlier one than
     /// the latest if `is_new_file`.
-    pub fn push(&mut self, record: Record, is_new_file: bool) -> Seen {
+    pub fn push(&mut self, record: OperationRecord, is_new_file: bool) -> RecordEffect {
         let operation = &record.operation;
         let latest = self.iterations.back().map_or(0, |last| last.number);
         let reach = if is_new_file { 0 } else { LATEST as u64 };
-        let seen = if operation.iteration.saturating_add(reach) < latest { Seen::NewJob } else { Seen::Kept };
-        if seen == Seen::NewJob {
+        let seen =
+            if operation.iteration.saturating_add(reach) < latest { RecordEffect::NewJob } else { RecordEffect::Kept };
+        if seen == RecordEffect::NewJob {
             *self = Self::default();
         }
-        let Record { communicator, function, ranks, reporter, operation } = record;
+        let OperationRecord { communicator, function, ranks, reporter, operation } = record;
         (self.communicator, self.function, self.ranks) = (communicator, function, ranks.max(self.ranks));
         if let Some(Reporter { rank, host, process }) = reporter {
             host.map(|host| self.hosts.insert(rank, host));
@@ -154,7 +155,7 @@ impl Window {
     }
 
     /// What the job suffers from. `silent_us` is how long nothing came; from `patience_us` on, it hangs or is over.
-    pub fn judge(&self, silent_us: f64, patience_us: f64) -> Diagnosis {
+    pub fn judge(&self, silent_us: f64, patience_us: f64) -> JobDiagnosis {
         let missing = self.missing();
         let last = self.iterations.back();
         let is_open = last.is_some_and(|last| last.open > 0);
@@ -163,26 +164,26 @@ impl Window {
             let count =
                 self.iterations.len() - usize::from((is_open || !missing.is_empty()) && self.iterations.len() > 1);
             // What is open may go on: it hangs only if nothing comes any more.
-            diagnose(Question { job: &self.job(count, &[]), now: Some(0.0), patience_us: f64::INFINITY })
+            diagnose(JobQuestion { job: &self.job(count, &[]), now: Some(0.0), patience_us: f64::INFINITY })
         } else {
-            diagnose(Question::at_the_end(&self.job(self.iterations.len(), &missing)))
+            diagnose(JobQuestion::at_the_end(&self.job(self.iterations.len(), &missing)))
         };
         if self.is_cut {
             found.evidence.notes.push("an iteration has more operations than are kept: some were left out".to_owned());
         }
         if silent_us >= patience_us {
             let silent = format!("no record came for {:.0} s", silent_us / 1e6);
-            if found.verdict == Verdict::Hang && !is_open {
+            if found.verdict == JobVerdict::Hang && !is_open {
                 found.class = None;
                 found.evidence.notes.push(format!(
                     "{silent}; records of complete operations do not tell a rank that did not come from one whose \
                      messages do not move"
                 ));
-            } else if found.verdict == Verdict::Hang {
+            } else if found.verdict == JobVerdict::Hang {
                 found.evidence.open_us = Some(silent_us);
                 found.evidence.notes.push(silent);
-            } else if found.verdict == Verdict::Healthy {
-                found.verdict = Verdict::Undecided;
+            } else if found.verdict == JobVerdict::Healthy {
+                found.verdict = JobVerdict::Undecided;
                 found.evidence.notes.push(format!("{silent}: the job is over, or hangs between two iterations"));
             } else {
                 found.evidence.notes.push(silent);
@@ -212,7 +213,7 @@ impl Window {
     }
 
     /// The latest two iterations, which name every rank there is.
-    pub fn latest(&self) -> Job {
+    pub fn latest(&self) -> JobOperations {
         let mut job = self.job(0, &[]);
         let latest = self.iterations.iter().rev().take(2).rev();
         job.operations = latest.flat_map(|iteration| &iteration.operations).copied().collect();
@@ -220,23 +221,23 @@ impl Window {
     }
 
     /// The first `count` iterations that are kept, and operations more.
-    fn job(&self, count: usize, more: &[Operation]) -> Job {
+    fn job(&self, count: usize, more: &[Operation]) -> JobOperations {
         let kept = self.iterations.iter().take(count).flat_map(|iteration| &iteration.operations);
-        Job {
+        JobOperations {
             communicator: self.communicator.clone(),
             function: self.function.clone(),
             hosts: self.hosts.clone(),
             processes: self.processes.clone(),
             ranks: self.ranks,
             operations: kept.chain(more).copied().collect(),
-            ..Job::default()
+            ..JobOperations::default()
         }
     }
 }
 
-type Key = (u32, Option<u32>, u64);
+type OperationKey = (u32, Option<u32>, u64);
 
-fn key(operation: &Operation) -> Key {
+fn key(operation: &Operation) -> OperationKey {
     (operation.source, operation.destination, operation.bytes)
 }
 
@@ -248,7 +249,7 @@ fn print(operation: &Operation) -> u64 {
 }
 
 impl Iteration {
-    fn keys(&self) -> BTreeSet<Key> {
+    fn keys(&self) -> BTreeSet<OperationKey> {
         self.operations.iter().map(key).collect()
     }
 
@@ -271,11 +272,11 @@ impl Iteration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::diagnose::Class;
+    use super::super::diagnose::FaultClass;
     use super::*;
 
     /// Rank, iteration and time of a ring of four.
-    fn record(iteration: u64, source: u32, end: Option<f64>) -> Record {
+    fn record(iteration: u64, source: u32, end: Option<f64>) -> OperationRecord {
         let start = iteration as f64 * 1000.0;
         let operation = Operation {
             iteration,
@@ -286,7 +287,7 @@ mod tests {
             begin: Some(start),
             end: end.map(|end| start + end),
         };
-        Record::of(operation)
+        OperationRecord::of(operation)
     }
 
     fn noise(iteration: u64, source: u32) -> f64 {
@@ -308,13 +309,13 @@ mod tests {
     fn a_slowdown_stays_slow_however_long_it_lasts_and_memory_is_bounded() {
         let mut window = Window::default();
         run(&mut window, 0..100, 1.0);
-        assert_eq!(window.judge(0.0, PATIENCE).verdict, Verdict::Healthy);
+        assert_eq!(window.judge(0.0, PATIENCE).verdict, JobVerdict::Healthy);
         run(&mut window, 100..5000, 1.1);
         let found = window.judge(0.0, PATIENCE);
-        assert_eq!((found.verdict, found.ambiguous), (Verdict::Slow, vec![(2, 3)]));
+        assert_eq!((found.verdict, found.ambiguous), (JobVerdict::Slow, vec![(2, 3)]));
         assert_eq!(window.count(), 4 * (FIRST + LATEST));
         run(&mut window, 5000..5100, 1.0);
-        assert_eq!(window.judge(0.0, PATIENCE).verdict, Verdict::Healthy);
+        assert_eq!(window.judge(0.0, PATIENCE).verdict, JobVerdict::Healthy);
     }
 
     #[test]
@@ -322,19 +323,22 @@ mod tests {
         let mut window = Window::default();
         run(&mut window, 0..20, 1.0);
         let over = window.judge(PATIENCE, PATIENCE);
-        assert!(over.verdict == Verdict::Undecided && over.evidence.notes[0].contains("the job is over"), "{over:?}");
+        assert!(
+            over.verdict == JobVerdict::Undecided && over.evidence.notes[0].contains("the job is over"),
+            "{over:?}"
+        );
         for source in [0, 1, 3] {
             window.push(record(20, source, Some(100.0)), false);
         }
-        assert_eq!(window.judge(PATIENCE - 1.0, PATIENCE).verdict, Verdict::Healthy);
+        assert_eq!(window.judge(PATIENCE - 1.0, PATIENCE).verdict, JobVerdict::Healthy);
         let absent = window.judge(PATIENCE, PATIENCE);
-        assert_eq!((absent.verdict, absent.class, absent.rank), (Verdict::Hang, None, vec![2]));
+        assert_eq!((absent.verdict, absent.class, absent.rank), (JobVerdict::Hang, None, vec![2]));
         window.push(record(20, 2, None), false);
         let open = window.judge(PATIENCE, PATIENCE);
-        let expected = (Verdict::Hang, Some(Class::Communication), vec![2]);
+        let expected = (JobVerdict::Hang, Some(FaultClass::Communication), vec![2]);
         assert_eq!((open.verdict, open.class, open.rank), expected);
         window.push(record(20, 2, Some(101.0)), false);
-        assert_eq!(window.judge(0.0, PATIENCE).verdict, Verdict::Healthy, "it completed after all");
+        assert_eq!(window.judge(0.0, PATIENCE).verdict, JobVerdict::Healthy, "it completed after all");
         assert_eq!(window.count(), 84);
     }
 
@@ -350,19 +354,19 @@ mod tests {
             let found = window.judge(PATIENCE, PATIENCE);
             (found.verdict, found.rank)
         };
-        assert_eq!(over(&[(19, 2)]), (Verdict::Hang, vec![2]), "it came each time before");
+        assert_eq!(over(&[(19, 2)]), (JobVerdict::Hang, vec![2]), "it came each time before");
         // It stayed away now and then.
-        assert_eq!(over(&[(8, 2), (14, 1), (19, 2)]).0, Verdict::Undecided);
+        assert_eq!(over(&[(8, 2), (14, 1), (19, 2)]).0, JobVerdict::Undecided);
     }
 
     #[test]
     fn another_job_begins_where_iterations_go_back() {
         let mut window = Window::default();
         run(&mut window, 0..20, 1.0);
-        assert_eq!(window.push(record(3, 0, Some(1.0)), false), Seen::Kept, "late, or the same job");
-        assert_eq!(window.push(record(0, 0, Some(1.0)), true), Seen::NewJob);
+        assert_eq!(window.push(record(3, 0, Some(1.0)), false), RecordEffect::Kept, "late, or the same job");
+        assert_eq!(window.push(record(0, 0, Some(1.0)), true), RecordEffect::NewJob);
         run(&mut window, 0..200, 1.0);
-        assert_eq!(window.push(record(0, 0, Some(1.0)), false), Seen::NewJob);
+        assert_eq!(window.push(record(0, 0, Some(1.0)), false), RecordEffect::NewJob);
         assert_eq!(window.count(), 1);
     }
 

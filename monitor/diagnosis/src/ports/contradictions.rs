@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 
 use super::hardware::gbps;
 use super::{EndReading, Mode, Readings};
@@ -98,7 +98,7 @@ fn bytes(readings: &Readings, found: &mut Found) {
         if total(bytes) == 0.0 && readings.together_bps.is_some_and(|bps| bps > 0.0) {
             found.push((key.to_owned(), "no byte, but traffic moved".to_owned()));
         }
-        for side in Side::BOTH {
+        for side in PortSide::BOTH {
             let uses = |qp: &&super::QpReading| [qp.leaves, qp.arrives][end] == Some(side) && qp.loss != Some(1.0);
             if bytes[side.index()] == 0 && total(bytes) > 0.0 && readings.qps.iter().any(|qp| uses(&qp)) {
                 found.push((key.to_owned(), format!("no byte at the {} port, which a QP uses", side.name())));
@@ -115,19 +115,20 @@ fn bytes(readings: &Readings, found: &mut Found) {
 }
 
 fn paths(readings: &Readings, found: &mut Found) {
-    let mut first: BTreeMap<u16, (usize, Option<Side>, Option<Side>)> = BTreeMap::new();
+    let mut first: BTreeMap<u16, (usize, Option<PortSide>, Option<PortSide>)> = BTreeMap::new();
     for (place, qp) in readings.qps.iter().enumerate() {
         let Some(port) = qp.source_port else { continue };
         let (before, leaves, arrives) = *first.entry(port).or_insert((place, qp.leaves, qp.arrives));
-        let differ = |one: Option<Side>, other: Option<Side>| one.zip(other).is_some_and(|(one, other)| one != other);
+        let differ =
+            |one: Option<PortSide>, other: Option<PortSide>| one.zip(other).is_some_and(|(one, other)| one != other);
         // A device that deals QPs out chooses where each leaves, and a switch by the source port where it arrives.
         if readings.mode == Mode::Hash && (differ(leaves, qp.leaves) || differ(arrives, qp.arrives)) {
             let rule = format!("source port {port} takes another way than in qps[{before}]; a hash has one for each");
             found.push((format!("qps[{place}]"), rule));
         }
     }
-    let ways = |of: fn(&super::QpReading) -> Option<Side>| {
-        Side::BOTH.into_iter().filter(|side| readings.qps.iter().any(|qp| of(qp) == Some(*side))).count()
+    let ways = |of: fn(&super::QpReading) -> Option<PortSide>| {
+        PortSide::BOTH.into_iter().filter(|side| readings.qps.iter().any(|qp| of(qp) == Some(*side))).count()
     };
     if matches!(readings.mode, Mode::SinglePort | Mode::ActiveBackup) && ways(|qp| qp.leaves) > 1 {
         found.push(("mode".to_owned(), "one port at a time, but QPs leave by both".to_owned()));

@@ -1,8 +1,8 @@
 //! What the four ports of a direction are: their speed, the PCIe links behind them, errors, pause, MTU, LACP.
 
-use kelpie_monitor::check::{Check, State};
+use kelpie_monitor::check::{Check, CheckState};
 use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 
 use super::{EndReading, PortReading, Readings, graded};
 
@@ -60,7 +60,7 @@ pub fn speed(readings: &Readings) -> Check {
     let kind = CheckKind::Speed;
     let all = ports(readings);
     if !all.is_empty() && all.iter().all(|(_, port)| port.is_virtual) {
-        return Check::new(kind, State::NotApplicable, "the ports are virtual, and have no speed");
+        return Check::new(kind, CheckState::NotApplicable, "the ports are virtual, and have no speed");
     }
     let known: Vec<(&str, f64, Option<f64>)> =
         all.iter().filter_map(|(name, port)| Some((&name[..], port.speed_bps?, port.capable_bps))).collect();
@@ -84,12 +84,12 @@ pub fn speed(readings: &Readings) -> Check {
         let names: Vec<&str> = below.iter().map(|one| one.0).collect();
         let names = if below.len() == expected(readings) { "all ports".to_owned() } else { names.join(", ") };
         let summary = format!("{names} trained to {:.0} % of the speed that the port could have", worst * 100.0);
-        Check::new(kind, State::Fail, summary).repair(Repair::LookAtSpeed, &[])
+        Check::new(kind, CheckState::Fail, summary).repair(Repair::LookAtSpeed, &[])
     } else if let ([_, ..], false) = (&uneven[..], fastest == 0.0) {
         let summary = format!("slower than the fastest port: {}", uneven.join(", "));
-        Check::new(kind, State::Fail, summary).repair(Repair::LookAtSpeed, &[])
+        Check::new(kind, CheckState::Fail, summary).repair(Repair::LookAtSpeed, &[])
     } else if let Some((share, alone, speed)) = alone.filter(|(share, ..)| *share < ALONE[0]) {
-        let state = if share < ALONE[1] { State::Fail } else { State::Warn };
+        let state = if share < ALONE[1] { CheckState::Fail } else { CheckState::Warn };
         let summary = format!("one port alone carries {} of its {}", gbps(alone), gbps(speed));
         match pcie {
             Some((end, bps)) => Check::new(kind, state, format!("{summary}: the {end}'s PCIe carries {}", gbps(bps)))
@@ -97,12 +97,12 @@ pub fn speed(readings: &Readings) -> Check {
             None => Check::new(kind, state, summary).repair(Repair::LookAtShared, &[]),
         }
     } else if whole {
-        Check::new(kind, State::Pass, "all ports run at the speed that they could have")
+        Check::new(kind, CheckState::Pass, "all ports run at the speed that they could have")
     } else {
         let hint = readings.alone_bps.filter(|_| known.is_empty());
         let hint = hint.map(|alone| format!("; {} alone may be all of a port, or half of a faster one", gbps(alone)));
         let what = if known.is_empty() { "the speed of the ports was" } else { "the speed that ports could have was" };
-        Check::new(kind, State::Unknown, format!("{what} not read{}", hint.unwrap_or_default()))
+        Check::new(kind, CheckState::Unknown, format!("{what} not read{}", hint.unwrap_or_default()))
             .repair(Repair::ReadSpeed, &[])
     };
     let check = share.into_iter().fold(check, |check, share| check.measured(Gauge::TrainedShare, share, 1.0));
@@ -113,17 +113,21 @@ pub fn speed(readings: &Readings) -> Check {
 pub fn pcie(readings: &Readings) -> Check {
     let kind = CheckKind::PortPcie;
     let (Some((end, carries)), Some(speed)) = (narrowest_pcie(readings), slowest_bps(readings)) else {
-        return Check::new(kind, State::Unknown, "what PCIe carries, and the speed of the ports, were not both read");
+        return Check::new(
+            kind,
+            CheckState::Unknown,
+            "what PCIe carries, and the speed of the ports, were not both read",
+        );
     };
     let both = speed * expected(readings) as f64 / 2.0;
     let check = if carries < speed * PCIE_NEED {
         let summary = format!("the {end}'s PCIe carries less than one port: {} of {}", gbps(carries), gbps(speed));
-        Check::new(kind, State::Fail, summary).repair(Repair::MoveNic, &[])
+        Check::new(kind, CheckState::Fail, summary).repair(Repair::MoveNic, &[])
     } else if carries < both * PCIE_NEED {
         let summary = format!("the {end}'s PCIe carries less than both ports: {} of {}", gbps(carries), gbps(both));
-        Check::new(kind, State::Warn, summary).repair(Repair::MoveNic, &[])
+        Check::new(kind, CheckState::Warn, summary).repair(Repair::MoveNic, &[])
     } else {
-        Check::new(kind, State::Pass, "PCIe carries both ports at both ends")
+        Check::new(kind, CheckState::Pass, "PCIe carries both ports at both ends")
     };
     check.measured(Gauge::PortPcieCarries, carries, both * PCIE_NEED).seen("PCIe", format!("{end} {}", gbps(carries)))
 }
@@ -139,14 +143,14 @@ fn worst(
     let all = ports(readings);
     let known: Vec<(&str, f64)> = all.iter().filter_map(|(name, port)| Some((&name[..], value(port)?))).collect();
     let Some((name, most)) = known.iter().max_by(|one, other| one.1.total_cmp(&other.1)).copied() else {
-        return Check::new(kind, State::Unknown, format!("{} of the ports were not read", words[0]));
+        return Check::new(kind, CheckState::Unknown, format!("{} of the ports were not read", words[0]));
     };
     let state = graded(most, limits);
     let check = match state {
-        State::Pass if known.len() < expected(readings) => {
-            Check::new(kind, State::Unknown, format!("{} of some ports were not read", words[0]))
+        CheckState::Pass if known.len() < expected(readings) => {
+            Check::new(kind, CheckState::Unknown, format!("{} of some ports were not read", words[0]))
         }
-        State::Pass => Check::new(kind, state, format!("no port has {}", words[0])),
+        CheckState::Pass => Check::new(kind, state, format!("no port has {}", words[0])),
         _ => Check::new(kind, state, format!("{name} {}", words[1])).repair(repair, &[]),
     };
     let seen: Vec<String> = known.iter().map(|(name, value)| format!("{name} {value}")).collect();
@@ -178,16 +182,16 @@ pub fn mtu(readings: &Readings) -> Check {
     let all = ports(readings);
     let known: Vec<(&str, u64)> = all.iter().filter_map(|(name, port)| Some((&name[..], port.mtu?))).collect();
     let (Some(least), Some(most)) = (known.iter().map(|one| one.1).min(), known.iter().map(|one| one.1).max()) else {
-        return Check::new(kind, State::Unknown, "the MTU of the ports was not read");
+        return Check::new(kind, CheckState::Unknown, "the MTU of the ports was not read");
     };
     let check = if least < most {
         let smaller: Vec<&str> = known.iter().filter(|one| one.1 < most).map(|one| one.0).collect();
         let summary = format!("packets that fit the other ports are lost at {}", smaller.join(", "));
-        Check::new(kind, State::Fail, summary).repair(Repair::RaisePortMtu, &[])
+        Check::new(kind, CheckState::Fail, summary).repair(Repair::RaisePortMtu, &[])
     } else if known.len() < expected(readings) {
-        Check::new(kind, State::Unknown, "the MTU of some ports was not read")
+        Check::new(kind, CheckState::Unknown, "the MTU of some ports was not read")
     } else {
-        Check::new(kind, State::Pass, "all ports have one MTU")
+        Check::new(kind, CheckState::Pass, "all ports have one MTU")
     };
     let seen: Vec<String> = known.iter().map(|(name, mtu)| format!("{name} {mtu}")).collect();
     check.measured(Gauge::SmallestPortMtu, least as f64, most as f64).seen("MTU", seen.join(", "))
@@ -197,13 +201,13 @@ pub fn lacp(readings: &Readings) -> Check {
     let kind = CheckKind::Lacp;
     let ends = [("sender", &readings.sender), ("receiver", &readings.receiver)];
     if ends.iter().all(|(_, end)| end.as_ref().is_some_and(|end| end.lacp == Some(false))) {
-        return Check::new(kind, State::NotApplicable, "the bonds do not use LACP");
+        return Check::new(kind, CheckState::NotApplicable, "the bonds do not use LACP");
     }
     let (mut wrong, mut known, mut seen) = (Vec::new(), 0, Vec::new());
     for (end, reading) in ends {
         let partners: Vec<Option<&str>> =
             reading.iter().flat_map(|end| &end.ports).map(|port| port.lacp_partner.as_deref()).collect();
-        for (partner, side) in partners.iter().zip(Side::BOTH) {
+        for (partner, side) in partners.iter().zip(PortSide::BOTH) {
             let Some(partner) = partner else { continue };
             known += 1;
             seen.push(format!("{end} {} {partner}", side.name()));
@@ -220,9 +224,9 @@ pub fn lacp(readings: &Readings) -> Check {
     }
     let off = ends.iter().filter(|(_, end)| end.as_ref().is_some_and(|end| end.lacp == Some(false))).count();
     let check = match (&wrong[..], known + 2 * off) {
-        ([_, ..], _) => Check::new(kind, State::Fail, wrong.join("; ")).repair(Repair::LookAtLacp, &[]),
-        ([], 4..) => Check::new(kind, State::Pass, "both ports of each bond have one LACP partner"),
-        _ => Check::new(kind, State::Unknown, "the LACP partners of the ports were not read"),
+        ([_, ..], _) => Check::new(kind, CheckState::Fail, wrong.join("; ")).repair(Repair::LookAtLacp, &[]),
+        ([], 4..) => Check::new(kind, CheckState::Pass, "both ports of each bond have one LACP partner"),
+        _ => Check::new(kind, CheckState::Unknown, "the LACP partners of the ports were not read"),
     };
     let check = check.seen("LACP partners", if seen.is_empty() { "not read".to_owned() } else { seen.join(", ") });
     if known == 0 { check } else { check.measured(Gauge::LacpFaults, wrong.len() as f64, 0.0) }

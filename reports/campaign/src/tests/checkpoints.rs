@@ -9,7 +9,7 @@ use super::*;
 fn with_checkpoint(path: &Path, config: &Config, experiments: u64) -> (Store, CampaignId, StoredCheckpoint) {
     let (mut store, id) = begin(path);
     let end = go(&mut store, id, config, &AtomicBool::new(false), &|number| (number > experiments).then(host_gone));
-    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    assert!(matches!(end, StopReason::Failed(_)), "{end:?}");
     let checkpoint = store.checkpoint(id).unwrap().expect("one was due");
     assert!((CHECKPOINT_EVERY..=experiments).contains(&checkpoint.experiments), "{}", checkpoint.experiments);
     assert_eq!(store.campaign(id).unwrap().experiments, experiments);
@@ -37,7 +37,7 @@ fn goes_on(config: fn(u64) -> Config, stood_still: u64, faults: usize) {
     let folder = tempfile::tempdir().unwrap();
     let on = |store: &mut Store, id| {
         let end = go(store, id, &config(5), &AtomicBool::new(false), &|_| None);
-        assert!(matches!(end, End::Finished), "{end:?}");
+        assert!(matches!(end, StopReason::Finished), "{end:?}");
         let mut all = Vec::new();
         store.experiments(id, |experiment| all.push(experiment)).unwrap();
         (all, store.findings(id).unwrap())
@@ -67,7 +67,7 @@ fn goes_on(config: fn(u64) -> Config, stood_still: u64, faults: usize) {
     // One that fits the version but not the experiments after it: there are some by now.
     let (mut store, id, _) = at("4.db", 5);
     let end = go(&mut store, id, &config(5), &AtomicBool::new(false), &|number| (number > 20).then(host_gone));
-    assert!(matches!(end, End::Failed(_)), "{end:?}");
+    assert!(matches!(end, StopReason::Failed(_)), "{end:?}");
     store.put_checkpoint(id, &other).unwrap();
     assert!(on(&mut store, id) == whole);
     // What was gone through has left one that fits.
@@ -93,9 +93,10 @@ fn reading_the_past_ends_when_the_user_or_the_time_says_so_and_where_it_is_no_pa
         let mut subsystem = Scripted { script: &|_| None, measured: 0, is_away: false };
         let stop = AtomicBool::new(is_raised);
         let bounds = subsystem.bounds();
-        let limits = Limits { budget: Some(BUDGET), deadline, host_patience: Duration::ZERO, stop: &stop };
-        let parts = Parts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
-        let (mut recorder, _) = Recorder::new(id, &kelpie(5), parts).unwrap();
+        let limits = CampaignLimits { budget: Some(BUDGET), deadline, host_patience: Duration::ZERO, stop: &stop };
+        let parts =
+            CampaignParts { store: &mut store, subsystem: &mut subsystem, bounds, limits, progress: &mut Silent };
+        let (mut recorder, _) = CampaignOracle::new(id, &kelpie(5), parts).unwrap();
         recorder.number = checkpoint.experiments;
         let mut visited = 0;
         let end = recorder.past(&mut |_, _, _| {
@@ -105,7 +106,7 @@ fn reading_the_past_ends_when_the_user_or_the_time_says_so_and_where_it_is_no_pa
         (end, visited, recorder.has_diverged)
     };
     assert!(matches!(past(false, None, u64::MAX), (Ok(()), visited, false) if visited == checkpoint.experiments));
-    assert!(matches!(past(true, None, u64::MAX), (Err(End::Interrupted), 0, false)));
-    assert!(matches!(past(false, Some(Instant::now()), u64::MAX), (Err(End::Time), 0, false)));
-    assert!(matches!(past(false, None, 7), (Err(End::Failed(_)), 8, true)));
+    assert!(matches!(past(true, None, u64::MAX), (Err(StopReason::Interrupted), 0, false)));
+    assert!(matches!(past(false, Some(Instant::now()), u64::MAX), (Err(StopReason::Time), 0, false)));
+    assert!(matches!(past(false, None, 7), (Err(StopReason::Failed(_)), 8, true)));
 }

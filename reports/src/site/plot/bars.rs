@@ -11,13 +11,13 @@ use super::style::{Scale, Spot, colour, detail, draw_limit_name, in_style, is_dr
 pub(in crate::site) struct Bars {
     pub y_label: String,
     pub scale: Scale,
-    pub groups: Vec<Group>,
+    pub groups: Vec<BarGroup>,
     pub limit: (f64, String),
 }
 
 /// The bars of one group, as shares.
 #[derive(Debug)]
-pub(in crate::site) struct Group {
+pub(in crate::site) struct BarGroup {
     pub name: String,
     pub healthy: Option<f64>,
     pub anomalous: Option<f64>,

@@ -77,8 +77,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the write-ahead log of a file that is not there any more: whoever opens the one that took its place would
-    /// read the log as part of it.
+    /// Removes the write-ahead log of a file that is not there any more: whoever opens the one that took its place
+    /// would read the log as part of it.
     pub(super) fn take_logs_along(&self) {
         for (suffix, ours) in LOGS.into_iter().zip(self.logs) {
             let log = beside(self.path(), suffix);
@@ -126,7 +126,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use super::*;
     use crate::records::ExperimentClock;
-    use crate::store::follow::Follower;
+    use crate::store::follow::CampaignFollower;
     use crate::testing::{definition, inconclusive, measured, sample, unsupported, workload};
     use kelpie_monitor::Symptom;
 
@@ -206,7 +206,7 @@ mod tests {
             assert_eq!(store.anomalies(id).is_err(), of_anomalies, "{sql}");
             let is_gone = sql.starts_with("DELETE");
             assert_eq!(store.campaigns().is_err(), is_gone || sql.contains("campaign SET"), "{sql}");
-            let followed = Follower::new(&path, &campaign).read();
+            let followed = CampaignFollower::new(&path, &campaign).read();
             assert!(matches!(followed, Err(StoreError::Damaged { .. })) || is_gone, "{sql}: {followed:?}");
         }
     }

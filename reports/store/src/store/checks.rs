@@ -16,10 +16,10 @@ const SINCE: i64 = 2;
 const MEASURED_SINCE: i64 = 8;
 
 /// A check with its evidence and its numbers as text.
-pub(super) type Row<'c> = (&'c Check, [String; 2]);
+pub(super) type StoredCheck<'c> = (&'c Check, [String; 2]);
 
 /// What of these checks cannot be bound to a statement as it is.
-pub(super) fn rows(checks: &[Check]) -> Result<Vec<Row<'_>>, StoreError> {
+pub(super) fn rows(checks: &[Check]) -> Result<Vec<StoredCheck<'_>>, StoreError> {
     let row = |check: &Check| {
         let evidence = exact("evidence of a check", &check.evidence)?;
         Ok([evidence, exact("number of a check", &check.measured)?])
@@ -28,7 +28,11 @@ pub(super) fn rows(checks: &[Check]) -> Result<Vec<Row<'_>>, StoreError> {
 }
 
 /// Stores the checks of a campaign, in order.
-pub(super) async fn insert(connection: &mut SqliteConnection, id: i64, rows: &[Row<'_>]) -> Result<(), sqlx::Error> {
+pub(super) async fn insert(
+    connection: &mut SqliteConnection,
+    id: i64,
+    rows: &[StoredCheck<'_>],
+) -> Result<(), sqlx::Error> {
     for (number, (check, [evidence, measured])) in (1_i64..).zip(rows) {
         sqlx::query(
             "INSERT INTO campaign_check (campaign, number, about, name, state, summary, evidence, measured, fix) \
@@ -88,19 +92,19 @@ mod tests {
     use super::*;
     use crate::testing::definition;
     use kelpie_monitor::checks::{Gauge, Repair};
-    use kelpie_monitor::{CheckKind, State};
+    use kelpie_monitor::{CheckKind, CheckState};
 
-    fn check(about: &str, state: State) -> Check {
+    fn check(about: &str, state: CheckState) -> Check {
         let check = Check::new(CheckKind::Mtu, state, "1500 on the interface").about(about).seen("/sys/x", "1500");
         let check = check.measured(Gauge::InterfaceMtu, 1500.0, 4096.0);
-        if state == State::Warn { check.repair(Repair::RaiseMtu, &[("netdev", "eth0")]) } else { check }
+        if state == CheckState::Warn { check.repair(Repair::RaiseMtu, &[("netdev", "eth0")]) } else { check }
     }
 
     #[test]
     fn checks_come_back_as_they_were_and_each_campaign_has_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
-        let checks: Vec<Check> = State::ALL.iter().map(|state| check("host a, eth0 port 1", *state)).collect();
+        let checks: Vec<Check> = CheckState::ALL.iter().map(|state| check("host a, eth0 port 1", *state)).collect();
         let (first, _lock) = store.begin_campaign(&definition(), &checks).unwrap();
         let (second, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
         assert_eq!(store.checks(first).unwrap(), checks);

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use super::Store;
 use crate::error::StoreError;
 use crate::json::exact;
-use crate::records::{CampaignId, Experiment, ExperimentClock, Outcome};
+use crate::records::{CampaignId, Experiment, ExperimentClock, ExperimentOutcome};
 use crate::sqlite::checksum::Checksum;
 
 /// What an experiment is made of, beside its checksum.
@@ -30,10 +30,10 @@ impl Store {
     ) -> Result<(), StoreError> {
         let workload = exact("workload", &experiment.workload)?;
         let (measurement, assessment, attempts, unsupported) = match &experiment.outcome {
-            Outcome::Measured { measurement, assessment, attempts } => {
+            ExperimentOutcome::Measured { measurement, assessment, attempts } => {
                 (Some(exact("measurement", measurement)?), Some(exact("assessment", assessment)?), *attempts, None)
             }
-            Outcome::Unsupported { reason } => (None, None, 0, Some(reason)),
+            ExperimentOutcome::Unsupported { reason } => (None, None, 0, Some(reason)),
         };
         let number = experiment.number.cast_signed();
         let skipped_before = experiment.skipped_before.cast_signed();
@@ -159,8 +159,8 @@ impl Store {
         self.check_experiment(number, row)?;
         let unsupported: Option<String> = self.get(row, "unsupported")?;
         let outcome = match unsupported {
-            Some(reason) => Outcome::Unsupported { reason },
-            None => Outcome::Measured {
+            Some(reason) => ExperimentOutcome::Unsupported { reason },
+            None => ExperimentOutcome::Measured {
                 measurement: self.json(row, "measurement")?,
                 assessment: self.json(row, "assessment")?,
                 attempts: self.get(row, "attempts")?,

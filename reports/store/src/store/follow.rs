@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteRow;
 use crate::anomaly::Anomaly;
 use crate::database::Database;
 use crate::error::StoreError;
-use crate::purpose::Purpose;
+use crate::purpose::StoredPurpose;
 use crate::records::{Campaign, CampaignId, CampaignState, Ended, ExperimentClock, FindingRecord};
 use crate::store::Store;
 
@@ -28,23 +28,23 @@ const MOST_AT_ONCE: u64 = 2000;
 ///
 /// Between two looks the database is closed, so that a campaign that ends meanwhile tidies its write-ahead log away.
 #[derive(Debug)]
-pub struct Follower {
+pub struct CampaignFollower {
     database: Database,
     id: CampaignId,
     bounds: Bounds,
-    seen: Seen,
+    seen: LastRows,
 }
 
 /// The last rows that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Seen {
+struct LastRows {
     experiment: u64,
     finding: u64,
 }
 
 /// What is new of a campaign.
 #[derive(Debug, PartialEq)]
-pub struct News {
+pub struct CampaignNews {
     /// How far it is now.
     pub state: CampaignState,
     /// Experiments that it may make, which a resumption may change.
@@ -67,7 +67,7 @@ pub struct Brief {
     /// Its number in the campaign, from 1.
     pub number: u64,
     /// What it was for.
-    pub purpose: Purpose,
+    pub purpose: StoredPurpose,
     /// Workloads skipped since the experiment before.
     pub skipped_before: u64,
     /// How it ended.
@@ -81,10 +81,15 @@ pub struct Brief {
     pub signals: BTreeMap<String, f64>,
 }
 
-impl Follower {
+impl CampaignFollower {
     /// Follows a stored campaign from its beginning; nothing is read yet.
     pub fn new(database: impl Into<Database>, campaign: &Campaign) -> Self {
-        Self { database: database.into(), id: campaign.id, bounds: campaign.definition.bounds, seen: Seen::default() }
+        Self {
+            database: database.into(),
+            id: campaign.id,
+            bounds: campaign.definition.bounds,
+            seen: LastRows::default(),
+        }
     }
 
     /// Reads what is new.
@@ -92,7 +97,7 @@ impl Follower {
     /// # Errors
     /// The database cannot be read, the campaign is gone, or a record does not make sense; the next read begins where
     /// this one did.
-    pub fn read(&mut self) -> Result<News, StoreError> {
+    pub fn read(&mut self) -> Result<CampaignNews, StoreError> {
         let mut store = Store::open_to_read(&self.database)?;
         let news = store.news(self.id, &self.bounds, self.seen)?;
         if let Some(last) = news.experiments.last() {
@@ -106,7 +111,7 @@ impl Follower {
 }
 
 impl Store {
-    fn news(&mut self, id: CampaignId, bounds: &Bounds, seen: Seen) -> Result<News, StoreError> {
+    fn news(&mut self, id: CampaignId, bounds: &Bounds, seen: LastRows) -> Result<CampaignNews, StoreError> {
         // The state first: whatever was stored before a campaign ended is then read too.
         let campaign = self.sql("reading the campaign", async |connection| {
             sqlx::query(
@@ -136,7 +141,7 @@ impl Store {
         })?;
         let recent = stored.saturating_sub(RECENT);
         let budget: Option<i64> = self.get(&campaign, "budget")?;
-        Ok(News {
+        Ok(CampaignNews {
             state,
             budget: budget.map(i64::cast_unsigned),
             skipped_at_end: self.count(&campaign, "skipped_at_end")?,

@@ -11,10 +11,12 @@ use kelpie_search::Purpose as Asked;
 use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload};
 
 use super::*;
-use crate::records::{CampaignDefinition, CampaignState, Experiment, ExperimentClock, FindingRecord, Outcome};
+use crate::records::{
+    CampaignDefinition, CampaignState, Experiment, ExperimentClock, ExperimentOutcome, FindingRecord,
+};
 use crate::sqlite::open::{LATEST, create_as_of};
 use crate::store::checkpoints::StoredCheckpoint;
-use crate::store::follow::Follower;
+use crate::store::follow::CampaignFollower;
 use crate::store::measured_again::MeasuredAgain;
 
 fn definition() -> CampaignDefinition {
@@ -51,7 +53,7 @@ fn experiment(number: u64, value: f64) -> Experiment {
         purpose: Asked::Search.into(),
         skipped_before: number % 2,
         workload: Workload::new(Vec::new()),
-        outcome: Outcome::Measured {
+        outcome: ExperimentOutcome::Measured {
             measurement: Measurement {
                 samples: vec![sample; 4],
                 hardware_events: vec!["QP 3 in error".to_owned()],
@@ -89,7 +91,7 @@ fn what_was_stored_reads_back_equal() {
     let mut store = Store::create(&path).unwrap();
     let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
     let unsupported =
-        Experiment { outcome: Outcome::Unsupported { reason: "no GPU".to_owned() }, ..experiment(2, 0.0) };
+        Experiment { outcome: ExperimentOutcome::Unsupported { reason: "no GPU".to_owned() }, ..experiment(2, 0.0) };
     let experiments = [experiment(1, 187_654_321_012.345_67), unsupported, experiment(3, 5e-324)];
     for experiment in &experiments {
         store.append_experiment(id, experiment, CLOCK).unwrap();
@@ -307,7 +309,7 @@ fn everything(path: &Path, id: CampaignId) -> Result<String, StoreError> {
     let (findings, again, checkpoint) = (store.findings(id)?, store.measured_again(id)?, store.checkpoint(id)?);
     let (anomalies, has_verdict) = (store.anomalies(id)?, store.has_verdict(id)?);
     let some = (store.experiment(id, 1)?, store.experiments_after(id, 0, 1)?);
-    let news = Follower::new(path, &campaign).read()?;
+    let news = CampaignFollower::new(path, &campaign).read()?;
     Ok(format!(
         "{campaign:?} {experiments:?} {checks:?} {label:?} {clock:?} {findings:?} {again:?} {checkpoint:?} \
          {anomalies:?} {has_verdict:?} {some:?} {news:?}"

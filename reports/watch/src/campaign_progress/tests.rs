@@ -78,6 +78,6 @@ fn signals_are_aligned_with_experiments() {
     assert!(signals.iter().all(|signal| signal.values.len() == 60));
     assert_eq!(signals[0].values[8], None, "experiment 9 was not measured");
     assert_eq!((signals[0].values[7], signals[0].latest()), (Some(1.0), Some(0.5)));
-    let one_gap = Signal { name: String::new(), values: vec![Some(2.0), None] };
+    let one_gap = SignalSeries { name: String::new(), values: vec![Some(2.0), None] };
     assert_eq!(one_gap.latest(), Some(2.0));
 }

@@ -6,7 +6,7 @@ use crate::workload::{Flow, Workload};
 
 /// What the values of a dimension are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DimensionKind {
     /// A transport.
     QpType,
     /// An operation.
@@ -39,7 +39,7 @@ pub(super) const ANY: (u64, u64) = (0, u64::MAX);
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
+pub struct DimensionRow {
     /// The dimension.
     pub dimension: Dimension,
     /// Its key in a space file.
@@ -47,7 +47,7 @@ pub struct Row {
     /// Which of the paper's dimensions it belongs to.
     pub group: &'static str,
     /// What its values are.
-    pub kind: Kind,
+    pub kind: DimensionKind,
     /// What a value counts.
     pub unit: &'static str,
     /// The keys of a flow in a workload file that hold its values.
@@ -71,12 +71,12 @@ pub struct Row {
 }
 
 /// How a value of each flow is read and set.
-type Access = (fn(&Flow) -> u64, fn(&mut Flow, u64));
+type FlowAccess = (fn(&Flow) -> u64, fn(&mut Flow, u64));
 
-impl Row {
+impl DimensionRow {
     /// How its value is read and set, if it is optional: off in the full space, so that only a space that asks for it
     /// has others, and left out of a workload file if it is off.
-    pub fn optional(&self) -> Option<Access> {
+    pub fn optional(&self) -> Option<FlowAccess> {
         match (self.scope, self.full) {
             (Scope::Flow { get, set }, Values::Set([_])) => Some((get, set)),
             _ => None,
@@ -86,15 +86,15 @@ impl Row {
 
 /// What the table says of a feature, in the row of the dimension that it shows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Described {
+pub(crate) struct FeatureRow {
     pub(crate) feature: Feature,
     pub(crate) dimension: Dimension,
     /// Its name in every file, on every screen.
     pub(crate) name: &'static str,
-    pub(crate) reading: Reading,
+    pub(crate) reading: FeatureReading,
     /// A noun phrase for people.
     pub(crate) phrase: &'static str,
-    pub(crate) advice: Advice,
+    pub(crate) advice: FeatureAdvice,
     /// When a walk from one workload to another changes it: the lowest first.
     pub(crate) walk: u16,
     /// What a plain workload has, as a space file writes it.
@@ -103,7 +103,7 @@ pub(crate) struct Described {
 
 /// How a feature is read from a workload.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Reading {
+pub(crate) enum FeatureReading {
     /// The largest value of its dimension; nothing is 0.
     Largest,
     /// The smallest.
@@ -118,7 +118,7 @@ pub(crate) enum Reading {
 
 /// What a changed value asks of a programmer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Advice {
+pub(crate) enum FeatureAdvice {
     /// `{}` stands for a bound such as `at most 8`.
     Bound(&'static str),
     /// The same, and what it asks if the new value is 0.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use kelpie_engine::MeasureError;
 use kelpie_engine::readings::measurement;
-use kelpie_engine::session::{Next, Session};
+use kelpie_engine::session::{Session, SessionStep};
 use kelpie_engine::timing::Timing;
 use kelpie_engine::verbs_host::{GroupEndpoint, HostError, PortReport};
 use kelpie_monitor::counters::ACK_TIMEOUT;
@@ -14,7 +14,7 @@ use kelpie_spaces::{Host, Workload};
 use super::file::{HostSpec, PairFile};
 use crate::client::{AgentClient, ClientError};
 use crate::security::Security;
-use crate::steps::{LONGEST_RELEASE, Step};
+use crate::steps::{ExperimentStep, LONGEST_RELEASE};
 
 /// How long a first connection waits for an agent that another controller holds.
 pub const PATIENCE_AT_OPEN: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl Agents {
         // Something else than "cannot run this" leaves both sides in doubt.
         let clean = matches!(outcome, Ok(_) | Err(MeasureError::Unsupported { .. }));
         let torn_down = if clean {
-            self.both(Step::TearDown, async |_, agent| agent.tear_down().await).await.map(drop)
+            self.both(ExperimentStep::TearDown, async |_, agent| agent.tear_down().await).await.map(drop)
         } else {
             Ok(())
         };
@@ -84,18 +84,18 @@ impl Agents {
             let port = hosts.get(host).port.clone();
             agent.set_up(host, port, workload.clone(), timing.latency).await
         };
-        let endpoints = self.both(Step::SetUp, set_up).await?;
+        let endpoints = self.both(ExperimentStep::SetUp, set_up).await?;
         let connect = async |host, agent: &AgentClient| agent.connect_to(peers_of(host, &endpoints)).await;
-        self.both(Step::Connect, connect).await?;
-        self.both(Step::Start, async |_, agent| agent.start().await).await?;
+        self.both(ExperimentStep::Connect, connect).await?;
+        self.both(ExperimentStep::Start, async |_, agent| agent.start().await).await?;
         let started = Instant::now();
         let mut session = Session::new(timing);
-        while let Next::ReadAt(at) = session.next_step() {
+        while let SessionStep::ReadAt(at) = session.next_step() {
             tokio::time::sleep_until((started + at).into()).await;
-            let reading = self.both(Step::Sample, async |_, agent| agent.sample().await).await?;
+            let reading = self.both(ExperimentStep::Sample, async |_, agent| agent.sample().await).await?;
             session.reading(started.elapsed(), reading);
         }
-        let last = self.both(Step::Stop, async |_, agent| agent.stop(timing.drain_ms).await).await?;
+        let last = self.both(ExperimentStep::Stop, async |_, agent| agent.stop(timing.drain_ms).await).await?;
         let storm = session.storm().map(ToString::to_string);
         let mut measured = measurement(workload, &endpoints, &session.into_readings(), &last);
         measured.hardware_events.extend(storm);
@@ -131,7 +131,7 @@ impl Agents {
     /// Asks both hosts for a step at once; an error names its host.
     pub(super) async fn both<T>(
         &self,
-        step: Step,
+        step: ExperimentStep,
         ask: impl AsyncFn(Host, &AgentClient) -> Result<T, ClientError>,
     ) -> Result<PerHost<T>, MeasureError> {
         let (a, b) = tokio::join!(ask(Host::A, self.client(Host::A)), ask(Host::B, self.client(Host::B)));
@@ -162,7 +162,7 @@ async fn ready(
     loop {
         let error = match attempt(spec, security, client).await {
             Ok(port) => return Ok(port),
-            Err(ClientError::Host(error)) => return Err(failure(host, Step::Inspect.name(), error.into())),
+            Err(ClientError::Host(error)) => return Err(failure(host, ExperimentStep::Inspect.name(), error.into())),
             Err(error) => error,
         };
         *client = None;

@@ -4,7 +4,7 @@ use kelpie_engine::chain;
 use kelpie_engine::verbs_host::{Port, PortReport};
 use kelpie_monitor::checks::{CheckKind, Repair};
 use kelpie_monitor::doctor::{Examination, compare};
-use kelpie_monitor::{Check, PerHost, State};
+use kelpie_monitor::{Check, CheckState, PerHost};
 use kelpie_spaces::Host;
 
 use super::agents::{Agents, PATIENCE_AT_OPEN};
@@ -54,6 +54,6 @@ fn on_host(host: Host, check: Check) -> Check {
 }
 
 fn not_asked(about: &str, error: &dyn std::error::Error) -> Check {
-    let check = Check::new(CheckKind::NotAsked, State::Unknown, "the host could not be examined");
+    let check = Check::new(CheckKind::NotAsked, CheckState::Unknown, "the host could not be examined");
     check.about(about).seen("agent", chain(error)).repair(Repair::LookThere, &[])
 }

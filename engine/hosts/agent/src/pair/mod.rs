@@ -20,7 +20,7 @@ use kelpie_spaces::Workload;
 pub use error::PairError;
 pub use file::{HostSpec, PairFile, PairFileError};
 
-pub use rounds::{Moved, Round};
+pub use rounds::{RoundResult, TrafficRound};
 
 use capacity::Capacity;
 
@@ -98,9 +98,9 @@ impl PairSubsystem {
     /// Where a host fails.
     pub fn round(
         &mut self,
-        round: &Round,
+        round: &TrafficRound,
         tick: &mut dyn FnMut(Duration, &[u64]) -> ControlFlow<()>,
-    ) -> Result<Moved, MeasureError> {
+    ) -> Result<RoundResult, MeasureError> {
         self.runtime.block_on(async {
             self.agents.ready(PATIENCE_LATER).await?;
             self.agents.round(round, tick).await

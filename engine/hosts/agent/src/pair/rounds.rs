@@ -7,14 +7,14 @@ use kelpie_engine::MeasureError;
 use kelpie_engine::bond::Bond;
 use kelpie_engine::latency::Took;
 use kelpie_engine::plan::{GroupId, Role};
-use kelpie_engine::verbs_host::{Count, GroupEndpoint, GroupPorts, HostError, HostReading};
+use kelpie_engine::verbs_host::{CompletedWork, GroupEndpoint, GroupPorts, HostError, HostReading};
 use kelpie_monitor::PerHost;
 use kelpie_paths::catalog::QpPort;
 use kelpie_spaces::{Host, QpType, Workload};
 
 use super::agents::{Agents, peers_of};
 use crate::client::AgentClient;
-use crate::steps::Step;
+use crate::steps::ExperimentStep;
 
 /// Pause between looks at what arrives after the last request was sent.
 const SETTLING: Duration = Duration::from_millis(150);
@@ -24,7 +24,7 @@ const SETTLED: Duration = Duration::from_secs(3);
 
 /// What to move.
 #[derive(Debug, Clone)]
-pub struct Round {
+pub struct TrafficRound {
     /// The flows.
     pub workload: Workload,
     /// How each flow's requesters leave, in turn; none leaves it to the device.
@@ -47,9 +47,9 @@ pub struct FlowMoved {
     /// Numbers of its QPs, at the requester and at the responder.
     pub qps: Vec<(u32, u32)>,
     /// What the requester completed in all.
-    pub sent: Count,
+    pub sent: CompletedWork,
     /// What consumed receives at the responder.
-    pub received: Count,
+    pub received: CompletedWork,
     /// How long its requests took, if they were timed.
     pub took: Vec<Took>,
     /// The LAG port by which each QP leaves, as the device says, or why they were not put on any; none if none was
@@ -70,7 +70,7 @@ pub struct Look {
 
 /// What became of a round.
 #[derive(Debug, Clone)]
-pub struct Moved {
+pub struct RoundResult {
     /// Flows, in the order of the workload.
     pub flows: Vec<FlowMoved>,
     /// The bonds before and after.
@@ -88,19 +88,19 @@ impl Agents {
     pub async fn bonds(&self) -> Result<PerHost<Bond>, MeasureError> {
         let hosts = &self.file.hosts;
         let ask = async |host, agent: &AgentClient| agent.bond(hosts.get(host).port.clone()).await;
-        self.both(Step::Bond, ask).await
+        self.both(ExperimentStep::Bond, ask).await
     }
 
     /// As [`super::PairSubsystem::round`]; nothing of it is left on the hosts.
     pub async fn round(
         &mut self,
-        round: &Round,
+        round: &TrafficRound,
         tick: &mut dyn FnMut(Duration, &[u64]) -> ControlFlow<()>,
-    ) -> Result<Moved, MeasureError> {
+    ) -> Result<RoundResult, MeasureError> {
         let outcome = self.moved(round, tick).await;
         let torn_down = match &outcome {
             Ok(_) | Err(MeasureError::Unsupported { .. }) => {
-                self.both(Step::TearDown, async |_, agent| agent.tear_down().await).await.map(drop)
+                self.both(ExperimentStep::TearDown, async |_, agent| agent.tear_down().await).await.map(drop)
             }
             Err(_) => Ok(()),
         };
@@ -112,25 +112,25 @@ impl Agents {
 
     async fn moved(
         &self,
-        round: &Round,
+        round: &TrafficRound,
         tick: &mut dyn FnMut(Duration, &[u64]) -> ControlFlow<()>,
-    ) -> Result<Moved, MeasureError> {
+    ) -> Result<RoundResult, MeasureError> {
         let (hosts, workload) = (&self.file.hosts, &round.workload);
         let set_up = async |host, agent: &AgentClient| {
             agent.set_up(host, hosts.get(host).port.clone(), workload.clone(), round.latency).await
         };
-        let endpoints = self.both(Step::SetUp, set_up).await?;
+        let endpoints = self.both(ExperimentStep::SetUp, set_up).await?;
         let ports = PerHost { a: ports_of(Host::A, round), b: ports_of(Host::B, round) };
         if !ports.a.is_empty() || !ports.b.is_empty() {
             let ports = async |host, agent: &AgentClient| agent.set_source_ports(ports.get(host).clone()).await;
-            self.both(Step::SetSourcePorts, ports).await?;
+            self.both(ExperimentStep::SetSourcePorts, ports).await?;
         }
         let connect = async |host, agent: &AgentClient| agent.connect_to(peers_of(host, &endpoints)).await;
-        self.both(Step::Connect, connect).await?;
+        self.both(ExperimentStep::Connect, connect).await?;
         let before = self.bonds().await?;
-        self.both(Step::Start, async |_, agent| agent.start().await).await?;
+        self.both(ExperimentStep::Start, async |_, agent| agent.start().await).await?;
         let started = Instant::now();
-        let mut moved = Moved {
+        let mut moved = RoundResult {
             flows: qps(workload, &endpoints),
             after: before.clone(),
             before,
@@ -140,7 +140,7 @@ impl Agents {
         let mut next = round.looks.min(round.lasts);
         loop {
             tokio::time::sleep_until((started + next).into()).await;
-            let mut reading = self.both(Step::Sample, async |_, agent| agent.sample().await).await?;
+            let mut reading = self.both(ExperimentStep::Sample, async |_, agent| agent.sample().await).await?;
             let at = started.elapsed();
             moved.take_latencies(workload, &mut reading);
             let bytes: Vec<u64> = (0..workload.flows.len()).map(|flow| sent(workload, &reading, flow).bytes).collect();
@@ -153,7 +153,7 @@ impl Agents {
             next = (at + round.looks).min(round.lasts);
         }
         let drain = u64::try_from(round.drain.as_millis()).unwrap_or(u64::MAX);
-        let mut last = self.both(Step::Stop, async |_, agent| agent.stop(drain).await).await?;
+        let mut last = self.both(ExperimentStep::Stop, async |_, agent| agent.stop(drain).await).await?;
         moved.take_latencies(workload, &mut last);
         // What is acknowledged has arrived when it completes.
         let is_acknowledged = workload.flows.iter().all(|flow| flow.qp_type == QpType::Rc);
@@ -182,7 +182,7 @@ impl Agents {
         let started = Instant::now();
         while started.elapsed() < SETTLED {
             tokio::time::sleep(SETTLING).await;
-            let next = self.both(Step::Sample, async |_, agent| agent.sample().await).await?;
+            let next = self.both(ExperimentStep::Sample, async |_, agent| agent.sample().await).await?;
             let is_settled = arrived(&next) == arrived(&last);
             last = next;
             if is_settled {
@@ -193,7 +193,7 @@ impl Agents {
     }
 }
 
-impl Moved {
+impl RoundResult {
     fn take_latencies(&mut self, workload: &Workload, reading: &mut PerHost<HostReading>) {
         for host in Host::BOTH {
             for group in std::mem::take(&mut reading.get_mut(host).latency) {
@@ -207,7 +207,7 @@ impl Moved {
     }
 }
 
-fn ports_of(host: Host, round: &Round) -> Vec<GroupPorts> {
+fn ports_of(host: Host, round: &TrafficRound) -> Vec<GroupPorts> {
     let own = (0..round.workload.flows.len()).filter(|flow| round.workload.flows[*flow].from == host);
     own.map(|flow| GroupPorts {
         id: GroupId { flow, role: Role::Requester },
@@ -223,7 +223,7 @@ fn ports_of(host: Host, round: &Round) -> Vec<GroupPorts> {
 /// # Errors
 /// It is not known what the device can do: the call failed, or the agent does not know it.
 fn lag(
-    round: &Round,
+    round: &TrafficRound,
     reading: &PerHost<HostReading>,
     flow: usize,
 ) -> Result<Option<Result<Vec<u8>, String>>, MeasureError> {
@@ -256,17 +256,17 @@ fn qps(workload: &Workload, endpoints: &PerHost<Vec<GroupEndpoint>>) -> Vec<Flow
         .collect()
 }
 
-fn sent(workload: &Workload, reading: &PerHost<HostReading>, flow: usize) -> Count {
+fn sent(workload: &Workload, reading: &PerHost<HostReading>, flow: usize) -> CompletedWork {
     count(reading.get(workload.flows[flow].from), GroupId { flow, role: Role::Requester })
 }
 
-fn received(workload: &Workload, reading: &PerHost<HostReading>, flow: usize) -> Count {
+fn received(workload: &Workload, reading: &PerHost<HostReading>, flow: usize) -> CompletedWork {
     count(reading.get(workload.flows[flow].to), GroupId { flow, role: Role::Responder })
 }
 
-fn count(reading: &HostReading, id: GroupId) -> Count {
+fn count(reading: &HostReading, id: GroupId) -> CompletedWork {
     let groups = reading.groups.iter().filter(|group| group.id == id);
-    groups.flat_map(|group| group.by_op.values()).fold(Count::default(), |sum, one| Count {
+    groups.flat_map(|group| group.by_op.values()).fold(CompletedWork::default(), |sum, one| CompletedWork {
         messages: sum.messages + one.messages,
         bytes: sum.bytes + one.bytes,
         packets: sum.packets + one.packets,
@@ -289,7 +289,7 @@ mod tests {
             vec![put(50_002, Some(2))],
             Vec::new(),
         ];
-        let round = Round {
+        let round = TrafficRound {
             workload: workload(vec![
                 flow("a", "b", "WRITE"),
                 flow("b", "a", "WRITE"),

@@ -3,13 +3,13 @@
 use kelpie_engine::bond::Bond;
 use kelpie_engine::verbs_host;
 use kelpie_monitor::machine::{Machine, rdma_devices};
-use kelpie_paths::catalog::{End, Port};
+use kelpie_paths::catalog::{BondPort, CatalogEnd};
 use kelpie_spaces::Host;
 
 /// What a bond is to a catalog.
-pub fn end(host: Host, bond: &Bond) -> End {
+pub fn end(host: Host, bond: &Bond) -> CatalogEnd {
     let down = bond.members.iter().filter(|member| !member.is_up && bond.members.len() > 1);
-    End {
+    CatalogEnd {
         host,
         device: bond.device.clone(),
         gid: bond.gid.clone(),
@@ -17,12 +17,12 @@ pub fn end(host: Host, bond: &Bond) -> End {
         policy: bond.policy.clone(),
         selection: bond.selection.clone(),
         down: down.map(|member| member.name.clone()).collect(),
-        ports: bond.members.iter().map(|one| Port { name: one.name.clone(), mac: one.mac.clone() }).collect(),
+        ports: bond.members.iter().map(|one| BondPort { name: one.name.clone(), mac: one.mac.clone() }).collect(),
     }
 }
 
 /// All of this host, for want of a name in a pair called host a; what has no network interface is left out.
-pub fn present(machine: &Machine) -> Vec<End> {
+pub fn present(machine: &Machine) -> Vec<CatalogEnd> {
     let of_device = |device: String| {
         let ports = machine.names(&format!("sys/class/infiniband/{device}/ports"));
         let port = |number: String| verbs_host::Port {

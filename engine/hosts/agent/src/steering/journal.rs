@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use kelpie_paths::leases::{Holder, Lease, Leases};
+use kelpie_paths::leases::{Lease, Leases, PortHolder};
 use serde::{Deserialize, Serialize};
 
 /// Longest journal that is read. Units: bytes. Source: our choice, ten times what all leases take.
@@ -50,18 +50,18 @@ pub enum JournalError {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Line {
-    Has(Holder, Lease),
-    Gone(Holder),
+enum JournalLine {
+    Has(PortHolder, Lease),
+    Gone(PortHolder),
 }
 
 /// What became of a QP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// It has a lease.
-    Has(Holder, Lease),
+    Has(PortHolder, Lease),
     /// It has none any more.
-    Gone(Holder),
+    Gone(PortHolder),
 }
 
 /// An open journal; nobody else writes to it, because its file is locked.
@@ -107,10 +107,10 @@ impl Journal {
     pub fn write(&mut self, changes: Vec<Change>, leases: &Leases) -> Result<(), JournalError> {
         let failed = |source| JournalError::File { path: self.path.clone(), source };
         let line = |change| match change {
-            Change::Has(holder, lease) => Line::Has(holder, lease),
-            Change::Gone(holder) => Line::Gone(holder),
+            Change::Has(holder, lease) => JournalLine::Has(holder, lease),
+            Change::Gone(holder) => JournalLine::Gone(holder),
         };
-        let lines: Vec<Line> = changes.into_iter().map(line).collect();
+        let lines: Vec<JournalLine> = changes.into_iter().map(line).collect();
         self.lines += lines.len() as u64;
         if self.is_broken || self.lines > MOST_LINES {
             self.file = rewritten(&self.path, leases).map_err(failed)?;
@@ -128,7 +128,7 @@ impl Journal {
     }
 }
 
-fn text<'l>(lines: impl Iterator<Item = &'l Line>) -> Vec<u8> {
+fn text<'l>(lines: impl Iterator<Item = &'l JournalLine>) -> Vec<u8> {
     let mut text = Vec::new();
     for line in lines {
         serde_json::to_writer(&mut text, line).expect("plain data");
@@ -155,7 +155,8 @@ fn rewritten(path: &Path, leases: &Leases) -> std::io::Result<File> {
     remove_abandoned(folder);
     let mut new = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).tempfile_in(folder)?;
     new.as_file().try_lock()?;
-    let lines: Vec<Line> = leases.held().map(|(holder, lease)| Line::Has(holder.clone(), lease.clone())).collect();
+    let lines: Vec<JournalLine> =
+        leases.held().map(|(holder, lease)| JournalLine::Has(holder.clone(), lease.clone())).collect();
     new.write_all(&text(lines.iter()))?;
     new.as_file().sync_all()?;
     let file = new.persist(path).map_err(|error| error.error)?;
@@ -178,8 +179,8 @@ fn read(path: &Path, leases: &mut Leases) -> Result<(), JournalError> {
             return Ok(());
         }
         match serde_json::from_slice(&line) {
-            Ok(Line::Has(holder, lease)) => leases.restore(holder, lease),
-            Ok(Line::Gone(holder)) => _ = leases.release(&holder),
+            Ok(JournalLine::Has(holder, lease)) => leases.restore(holder, lease),
+            Ok(JournalLine::Gone(holder)) => _ = leases.release(&holder),
             Err(error) => {
                 return Err(JournalError::Content { path: path.to_owned(), line: number, what: error.to_string() });
             }
@@ -189,7 +190,7 @@ fn read(path: &Path, leases: &mut Leases) -> Result<(), JournalError> {
 
 #[cfg(test)]
 mod tests {
-    use kelpie_topology::Side;
+    use kelpie_topology::PortSide;
 
     use super::*;
 
@@ -197,8 +198,8 @@ mod tests {
     fn what_was_granted_comes_back_and_half_a_line_at_the_end_is_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("state");
-        let holder = |qp| Holder { agent: "a".to_owned(), process: "1:2".to_owned(), qp };
-        let lease = Lease { from: "x".to_owned(), to: "y".to_owned(), source_port: 50_000, side: Side::Left };
+        let holder = |qp| PortHolder { agent: "a".to_owned(), process: "1:2".to_owned(), qp };
+        let lease = Lease { from: "x".to_owned(), to: "y".to_owned(), source_port: 50_000, side: PortSide::Left };
         let held = |leases: &Leases| leases.held().map(|(holder, _)| holder.qp).collect::<Vec<_>>();
         let mut journal = Journal::open(&path, &mut Leases::default()).expect("a new one");
         assert!(matches!(Journal::open(&path, &mut Leases::default()), Err(JournalError::InUse(_))));
@@ -235,8 +236,8 @@ mod tests {
         std::fs::write(folder.path().join(".kelpie-Xa1.state"), "of a planner that was killed").expect("it is ours");
         for _ in 0..2 {
             let mut journal = Journal::open(&path, &mut Leases::default()).expect("a new one");
-            let lease = Lease { from: "x".to_owned(), to: "y".to_owned(), source_port: 50_000, side: Side::Left };
-            let holder = Holder { agent: "a".to_owned(), process: "1:2".to_owned(), qp: 1 };
+            let lease = Lease { from: "x".to_owned(), to: "y".to_owned(), source_port: 50_000, side: PortSide::Left };
+            let holder = PortHolder { agent: "a".to_owned(), process: "1:2".to_owned(), qp: 1 };
             journal.lines = MOST_LINES;
             journal.write(vec![Change::Has(holder, lease)], &Leases::default()).expect("it is ours");
             assert!(matches!(Journal::open(&path, &mut Leases::default()), Err(JournalError::InUse(_))), "rewritten");
@@ -251,8 +252,8 @@ mod tests {
 
     #[test]
     fn what_could_not_be_written_is_not_found_later() {
-        let lease = Lease { from: "x".to_owned(), to: "y".to_owned(), source_port: 50_000, side: Side::Left };
-        let holder = |qp| Holder { agent: "a".to_owned(), process: "1:2".to_owned(), qp };
+        let lease = Lease { from: "x".to_owned(), to: "y".to_owned(), source_port: 50_000, side: PortSide::Left };
+        let holder = |qp| PortHolder { agent: "a".to_owned(), process: "1:2".to_owned(), qp };
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("state");
         let mut journal = Journal::open(&path, &mut Leases::default()).expect("a new one");

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kelpie_paths::leases::{Holder, Lease, Leases, Way};
+use kelpie_paths::leases::{AddressPaths, Lease, Leases, PortHolder};
 
-use super::words::{Ask, QPS_OF_ONE_ASK, Qp};
+use super::words::{PlannerRequest, ProgramQp, QPS_OF_ONE_ASK};
 
 /// Most QPs that ports are remembered for. Source: our choice, above the paper's 20,000.
 pub const MOST_QPS: usize = 1 << 16;
@@ -16,9 +16,9 @@ pub const MOST_QPS: usize = 1 << 16;
 pub struct Ledger {
     leases: Leases,
     /// Chosen here, while the planner may not know it yet.
-    chosen: BTreeSet<Qp>,
+    chosen: BTreeSet<ProgramQp>,
     /// Gone, while the planner may not know it yet.
-    gone: Vec<Qp>,
+    gone: Vec<ProgramQp>,
 }
 
 impl Ledger {
@@ -34,12 +34,12 @@ impl Ledger {
     }
 
     /// Whether a QP has a port.
-    pub fn has(&self, qp: &Qp) -> bool {
+    pub fn has(&self, qp: &ProgramQp) -> bool {
         self.of(qp).is_some()
     }
 
     /// The paths from now on.
-    pub fn set_ways(&mut self, ways: Vec<Way>) {
+    pub fn set_ways(&mut self, ways: Vec<AddressPaths>) {
         self.leases.set_ways(ways);
     }
 
@@ -49,20 +49,20 @@ impl Ledger {
     }
 
     /// The planner has granted this.
-    pub fn granted(&mut self, qp: &Qp, lease: Lease) {
+    pub fn granted(&mut self, qp: &ProgramQp, lease: Lease) {
         self.leases.restore(holder(qp), lease);
         self.chosen.remove(qp);
     }
 
     /// Chooses a path itself, if one is known.
-    pub fn choose(&mut self, qp: &Qp, from: &str, to: &str) -> Option<Lease> {
+    pub fn choose(&mut self, qp: &ProgramQp, from: &str, to: &str) -> Option<Lease> {
         let lease = self.leases.grant(&holder(qp), from, to).ok()?;
         self.chosen.insert(qp.clone());
         Some(lease)
     }
 
     /// These QPs are gone.
-    pub fn gone(&mut self, qps: Vec<Qp>) {
+    pub fn gone(&mut self, qps: Vec<ProgramQp>) {
         for qp in &qps {
             self.leases.release(&holder(qp));
         }
@@ -72,13 +72,13 @@ impl Ledger {
     }
 
     /// What the planner has to learn next, if it is to learn something; who cannot say it gives it back.
-    pub fn news(&mut self) -> Option<Ask> {
+    pub fn news(&mut self) -> Option<PlannerRequest> {
         // A number that has come again is held by another QP, of which the planner knows or will know.
         while let rest @ 1.. = self.gone.len() {
             let gone = self.gone.split_off(rest.saturating_sub(QPS_OF_ONE_ASK));
-            let gone: Vec<Qp> = gone.into_iter().filter(|qp| self.of(qp).is_none()).collect();
+            let gone: Vec<ProgramQp> = gone.into_iter().filter(|qp| self.of(qp).is_none()).collect();
             if !gone.is_empty() {
-                return Some(Ask::Gone(gone));
+                return Some(PlannerRequest::Gone(gone));
             }
         }
         let mut chosen = std::mem::take(&mut self.chosen);
@@ -86,24 +86,25 @@ impl Ledger {
             self.chosen = chosen.split_off(&later);
         }
         let chosen = chosen.into_iter();
-        let chosen: Vec<(Qp, Lease)> = chosen.filter_map(|qp| Some((qp.clone(), self.of(&qp)?.clone()))).collect();
-        (!chosen.is_empty()).then_some(Ask::Has(chosen))
+        let chosen: Vec<(ProgramQp, Lease)> =
+            chosen.filter_map(|qp| Some((qp.clone(), self.of(&qp)?.clone()))).collect();
+        (!chosen.is_empty()).then_some(PlannerRequest::Has(chosen))
     }
 
     /// The planner could not be told.
-    pub fn untold(&mut self, news: Ask) {
+    pub fn untold(&mut self, news: PlannerRequest) {
         match news {
-            Ask::Gone(qps) => self.gone.extend(qps),
-            Ask::Has(chosen) => self.chosen.extend(chosen.into_iter().map(|(qp, _)| qp)),
+            PlannerRequest::Gone(qps) => self.gone.extend(qps),
+            PlannerRequest::Has(chosen) => self.chosen.extend(chosen.into_iter().map(|(qp, _)| qp)),
             _ => {}
         }
     }
 
     /// Compares with what the planner holds, which may be of this agent's predecessor, whose programs still run, or of
     /// programs that ended while it was away. What it lacks, it has to learn again.
-    pub fn compare(&mut self, theirs: Vec<(Qp, Lease)>, is_alive: impl Fn(&str) -> bool) {
-        let known: Vec<Qp> = self.qps();
-        let held: BTreeSet<&Qp> = theirs.iter().map(|(qp, _)| qp).collect();
+    pub fn compare(&mut self, theirs: Vec<(ProgramQp, Lease)>, is_alive: impl Fn(&str) -> bool) {
+        let known: Vec<ProgramQp> = self.qps();
+        let held: BTreeSet<&ProgramQp> = theirs.iter().map(|(qp, _)| qp).collect();
         self.chosen.extend(known.iter().filter(|qp| !held.contains(qp)).cloned());
         let mut gone = Vec::new();
         for (qp, lease) in theirs {
@@ -127,34 +128,34 @@ impl Ledger {
         }
     }
 
-    fn qps(&self) -> Vec<Qp> {
-        self.leases.held().map(|(holder, _)| Qp { process: holder.process.clone(), qp: holder.qp }).collect()
+    fn qps(&self) -> Vec<ProgramQp> {
+        self.leases.held().map(|(holder, _)| ProgramQp { process: holder.process.clone(), qp: holder.qp }).collect()
     }
 
-    fn of(&self, qp: &Qp) -> Option<&Lease> {
+    fn of(&self, qp: &ProgramQp) -> Option<&Lease> {
         self.leases.of(&holder(qp))
     }
 }
 
 /// All are of this agent.
-fn holder(qp: &Qp) -> Holder {
-    Holder { agent: String::new(), process: qp.process.clone(), qp: qp.qp }
+fn holder(qp: &ProgramQp) -> PortHolder {
+    PortHolder { agent: String::new(), process: qp.process.clone(), qp: qp.qp }
 }
 
 #[cfg(test)]
 mod tests {
-    use kelpie_topology::Side;
+    use kelpie_topology::PortSide;
 
     use super::*;
 
-    fn qp(qp: u32) -> Qp {
-        Qp { process: "7:1".to_owned(), qp }
+    fn qp(qp: u32) -> ProgramQp {
+        ProgramQp { process: "7:1".to_owned(), qp }
     }
 
     fn ledger() -> Ledger {
         let mut ledger = Ledger::default();
         let ports = [vec![50_000, 50_002], vec![50_001]];
-        ledger.set_ways(vec![Way { from: "x".to_owned(), to: "y".to_owned(), ports, first: Side::Left }]);
+        ledger.set_ways(vec![AddressPaths { from: "x".to_owned(), to: "y".to_owned(), ports, first: PortSide::Left }]);
         ledger
     }
 
@@ -162,17 +163,17 @@ mod tests {
     fn it_chooses_both_sides_in_turn_and_says_so_once() {
         let mut ledger = ledger();
         let chosen: Vec<Lease> = (0..4).map(|number| ledger.choose(&qp(number), "x", "y").expect("a port")).collect();
-        let sides: Vec<Side> = chosen.iter().map(|lease| lease.side).collect();
-        assert_eq!(sides, [Side::Left, Side::Right, Side::Left, Side::Right]);
+        let sides: Vec<PortSide> = chosen.iter().map(|lease| lease.side).collect();
+        assert_eq!(sides, [PortSide::Left, PortSide::Right, PortSide::Left, PortSide::Right]);
         assert_eq!(chosen.iter().map(|lease| lease.source_port).collect::<Vec<_>>(), [50_000, 50_001, 50_002, 50_001]);
         assert!(ledger.choose(&qp(9), "x", "z").is_none() && !ledger.knows("x", "z") && ledger.knows("x", "y"));
-        let Some(Ask::Has(said)) = ledger.news() else { panic!("four are news") };
+        let Some(PlannerRequest::Has(said)) = ledger.news() else { panic!("four are news") };
         assert_eq!(said.len(), 4);
         assert_eq!(ledger.news(), None);
-        ledger.untold(Ask::Has(said));
+        ledger.untold(PlannerRequest::Has(said));
         ledger.gone(vec![qp(0)]);
-        assert_eq!(ledger.news(), Some(Ask::Gone(vec![qp(0)])));
-        assert!(matches!(ledger.news(), Some(Ask::Has(said)) if said.len() == 3), "one of them is gone");
+        assert_eq!(ledger.news(), Some(PlannerRequest::Gone(vec![qp(0)])));
+        assert!(matches!(ledger.news(), Some(PlannerRequest::Has(said)) if said.len() == 3), "one of them is gone");
     }
 
     #[test]
@@ -186,7 +187,7 @@ mod tests {
         let said = ledger.news().expect("it is gone");
         ledger.choose(&qp(1), "x", "y").expect("a port");
         ledger.untold(said);
-        assert!(matches!(ledger.news(), Some(Ask::Has(_))), "not given back");
+        assert!(matches!(ledger.news(), Some(PlannerRequest::Has(_))), "not given back");
     }
 
     #[test]
@@ -194,12 +195,12 @@ mod tests {
         let mut ledger = ledger();
         let lease = ledger.choose(&qp(1), "x", "y").expect("a port");
         _ = ledger.news();
-        let of = |process: &str, number| Qp { process: process.to_owned(), qp: number };
+        let of = |process: &str, number| ProgramQp { process: process.to_owned(), qp: number };
         let theirs = [qp(1), qp(2), of("8:1", 1), of("9:1", 1)].map(|qp| (qp, lease.clone()));
         ledger.compare(theirs.to_vec(), |process| process != "9:1");
-        assert_eq!(ledger.news(), Some(Ask::Gone(vec![qp(2), of("9:1", 1)])));
+        assert_eq!(ledger.news(), Some(PlannerRequest::Gone(vec![qp(2), of("9:1", 1)])));
         ledger.forget_dead(|process| process == "7:1");
-        assert_eq!(ledger.news(), Some(Ask::Gone(vec![of("8:1", 1)])));
+        assert_eq!(ledger.news(), Some(PlannerRequest::Gone(vec![of("8:1", 1)])));
         assert!(!ledger.is_full() && ledger.of(&qp(1)).is_some());
     }
 
@@ -209,10 +210,10 @@ mod tests {
         for number in 1..4 {
             assert!(ledger.choose(&qp(number), "x", "y").is_some());
         }
-        let Some(Ask::Has(told)) = ledger.news() else { panic!("it was told nothing") };
+        let Some(PlannerRequest::Has(told)) = ledger.news() else { panic!("it was told nothing") };
         assert_eq!(ledger.news(), None);
         ledger.compare(vec![told[1].clone()], |_| true);
-        assert_eq!(ledger.news(), Some(Ask::Has(vec![told[0].clone(), told[2].clone()])));
+        assert_eq!(ledger.news(), Some(PlannerRequest::Has(vec![told[0].clone(), told[2].clone()])));
     }
 
     #[test]

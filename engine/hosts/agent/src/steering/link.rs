@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::codec::Framed;
 use tracing::{info, warn};
 
-use super::words::{Answer, Ask, LIMIT, PROTOCOL};
+use super::words::{LIMIT, PROTOCOL, PlannerAnswer, PlannerRequest};
 use crate::client::{ClientError, reach};
 use crate::security::{Pipe, Security};
 use crate::wire::{HELLO_LIMIT, Hello, Messages, Welcome, WireError};
@@ -44,27 +44,27 @@ pub struct PlannerAddress {
     pub name: String,
 }
 
-type Question = (Ask, oneshot::Sender<Answer>);
+type PendingQuestion = (PlannerRequest, oneshot::Sender<PlannerAnswer>);
 
 /// Where the rest of the agent asks.
 #[derive(Debug, Clone)]
-pub struct Link {
-    questions: mpsc::Sender<Question>,
-    state: Arc<State>,
+pub struct PlannerClient {
+    questions: mpsc::Sender<PendingQuestion>,
+    state: Arc<PlannerStatus>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PlannerStatus {
     is_up: AtomicBool,
     /// Whether the last answer came soon.
     is_quick: AtomicBool,
 }
 
-impl Link {
+impl PlannerClient {
     /// Connects from now on; `on_connect` is asked each time after that.
     pub fn new(planner: PlannerAddress, connected: mpsc::Sender<()>) -> Self {
         let (questions, asked) = mpsc::channel(WAITING);
-        let state = Arc::new(State::default());
+        let state = Arc::new(PlannerStatus::default());
         tokio::spawn(keep(planner, asked, Arc::clone(&state), connected));
         Self { questions, state }
     }
@@ -80,7 +80,7 @@ impl Link {
     }
 
     /// Asks; none if the planner is not there or does not answer within `limit`.
-    pub async fn ask(&self, ask: Ask, limit: Duration) -> Option<Answer> {
+    pub async fn ask(&self, ask: PlannerRequest, limit: Duration) -> Option<PlannerAnswer> {
         if !self.is_up() {
             return None;
         }
@@ -97,8 +97,8 @@ impl Link {
 /// Keeps a connection for as long as somebody may ask.
 async fn keep(
     planner: PlannerAddress,
-    mut asked: mpsc::Receiver<Question>,
-    state: Arc<State>,
+    mut asked: mpsc::Receiver<PendingQuestion>,
+    state: Arc<PlannerStatus>,
     connected: mpsc::Sender<()>,
 ) {
     // A planner that is not there is reported once, and once that it is.
@@ -138,7 +138,7 @@ async fn keep(
     }
 }
 
-type Calls = Framed<Pipe, Messages<Answer>>;
+type Calls = Framed<Pipe, Messages<PlannerAnswer>>;
 
 async fn open(planner: &PlannerAddress) -> Result<Calls, ClientError> {
     let address = planner.address.clone();
@@ -158,7 +158,11 @@ async fn open(planner: &PlannerAddress) -> Result<Calls, ClientError> {
 }
 
 /// Asks what waits, and hears the answers in the same order; fine if nobody can ask any more.
-async fn serve(mut calls: Calls, asked: &mut mpsc::Receiver<Question>, state: &State) -> Result<(), WireError> {
+async fn serve(
+    mut calls: Calls,
+    asked: &mut mpsc::Receiver<PendingQuestion>,
+    state: &PlannerStatus,
+) -> Result<(), WireError> {
     loop {
         let mut questions = Vec::new();
         tokio::select! {
@@ -176,7 +180,7 @@ async fn serve(mut calls: Calls, asked: &mut mpsc::Receiver<Question>, state: &S
             calls.feed(ask).await?;
             senders.push(sender);
         }
-        SinkExt::<Ask>::flush(&mut calls).await?;
+        SinkExt::<PlannerRequest>::flush(&mut calls).await?;
         for sender in senders {
             let answer = timeout(PATIENCE, calls.next()).await.map_err(|_| WireError::Deadline(PATIENCE))?;
             state.is_quick.store(asked_at.elapsed() < QUICK, Ordering::Relaxed);

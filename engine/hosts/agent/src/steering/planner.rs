@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use kelpie_engine::chain;
-use kelpie_paths::leases::{Holder, Leases};
+use kelpie_paths::leases::{Leases, PortHolder};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::codec::Framed;
 use tracing::{info, warn};
 
 use super::journal::{Change, Journal, JournalError};
-use super::words::{ASK_LIMIT, Answer, Ask, LIMIT, PROTOCOL, Qp};
+use super::words::{ASK_LIMIT, LIMIT, PROTOCOL, PlannerAnswer, PlannerRequest, ProgramQp};
 use crate::gate::{Gate, Opening, part};
+use crate::limited_log::LimitedLog;
 use crate::listener::{self, ListenerError};
-use crate::rare::RareLog;
 use crate::runtime::most_files;
 use crate::security::{Pipe, Security, TlsError};
 use crate::wire::{Hello, Messages, Welcome, WireError};
@@ -80,10 +80,10 @@ pub struct PlannerConfig {
     pub absence: Duration,
 }
 
-struct Planner {
+struct PlannerServer {
     desk: mpsc::Sender<Said>,
     gate: Gate,
-    rare: RareLog,
+    rare: LimitedLog,
     room: Arc<Semaphore>,
     most: usize,
 }
@@ -114,7 +114,7 @@ pub async fn serve_on(listener: TcpListener, config: &PlannerConfig, mut leases:
     let mut deciding = tokio::task::spawn_blocking(|| plan.decide(said));
     tokio::spawn(remind(desk.clone(), config.absence));
     let room = Arc::new(Semaphore::new(most));
-    let planner = Arc::new(Planner { desk, gate, rare: RareLog::default(), room, most });
+    let planner = Arc::new(PlannerServer { desk, gate, rare: LimitedLog::default(), room, most });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -165,7 +165,7 @@ async fn hello(mut opening: Opening) -> Result<Option<(Opening, Hello)>, WireErr
     Ok(Some((opening, hello)))
 }
 
-impl Planner {
+impl PlannerServer {
     async fn connection(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), WireError> {
         let Some((mut opening, hello, caller)) = self.gate.meet(stream, peer, hello).await? else { return Ok(()) };
         let agent: Arc<str> = caller.named(&hello.controller).into();
@@ -191,7 +191,7 @@ impl Planner {
     }
 
     async fn serve(&self, agent: &Arc<str>, opening: Opening) -> Result<(), WireError> {
-        let calls: Framed<Pipe, Messages<Ask>> = opening.map_codec(|_| Messages::between(ASK_LIMIT, LIMIT));
+        let calls: Framed<Pipe, Messages<PlannerRequest>> = opening.map_codec(|_| Messages::between(ASK_LIMIT, LIMIT));
         let (mut answers, mut asks) = calls.split();
         while let Some(first) = asks.next().await {
             // What has come meanwhile is decided together; what costs much, by itself.
@@ -231,12 +231,12 @@ impl Planner {
 }
 
 /// What a question costs, in grants.
-fn weight(ask: &Ask) -> usize {
+fn weight(ask: &PlannerRequest) -> usize {
     match ask {
-        Ask::Grant { .. } => 1,
-        Ask::Gone(qps) => qps.len() / 8 + 1,
-        Ask::Has(chosen) => chosen.len() / 8 + 1,
-        Ask::Held {} | Ask::Ends(_) | Ask::Ways(_) => ASKS,
+        PlannerRequest::Grant { .. } => 1,
+        PlannerRequest::Gone(qps) => qps.len() / 8 + 1,
+        PlannerRequest::Has(chosen) => chosen.len() / 8 + 1,
+        PlannerRequest::Held {} | PlannerRequest::Ends(_) | PlannerRequest::Ways(_) => ASKS,
     }
 }
 
@@ -247,12 +247,12 @@ enum Said {
     /// One of its connections has ended.
     Left(Arc<str>),
     /// It asks.
-    Asks(Arc<str>, Vec<Ask>, oneshot::Sender<Answers>),
+    Asks(Arc<str>, Vec<PlannerRequest>, oneshot::Sender<Answers>),
     /// Time has passed.
     Tick,
 }
 
-type Answers = Vec<Result<Answer, WireError>>;
+type Answers = Vec<Result<PlannerAnswer, WireError>>;
 
 /// Who decides, on a thread of its own.
 struct Plan {
@@ -345,14 +345,14 @@ impl Plan {
     }
 
     /// Remembers what a QP had, in case that what follows cannot be kept.
-    fn remember(&mut self, holder: &Holder) {
+    fn remember(&mut self, holder: &PortHolder) {
         self.before.push(match self.leases.of(holder) {
             Some(lease) => Change::Has(holder.clone(), lease.clone()),
             None => Change::Gone(holder.clone()),
         });
     }
 
-    fn release(&mut self, holder: &Holder) {
+    fn release(&mut self, holder: &PortHolder) {
         self.remember(holder);
         if self.leases.release(holder) {
             self.changes.push(Change::Gone(holder.clone()));
@@ -381,15 +381,15 @@ impl Plan {
         self.owners.get(address).is_some_and(|owner| **owner != *agent)
     }
 
-    fn answer(&mut self, agent: &Arc<str>, ask: Ask) -> Result<Answer, WireError> {
-        let holder = |qp: Qp| Holder { agent: agent.to_string(), process: qp.process, qp: qp.qp };
+    fn answer(&mut self, agent: &Arc<str>, ask: PlannerRequest) -> Result<PlannerAnswer, WireError> {
+        let holder = |qp: ProgramQp| PortHolder { agent: agent.to_string(), process: qp.process, qp: qp.qp };
         Ok(match ask {
-            Ask::Grant { qp, from, to } => {
+            PlannerRequest::Grant { qp, from, to } => {
                 if qp.process.len() > LONGEST_PROCESS || [&from, &to].iter().any(|text| text.len() > LONGEST) {
                     return Err(WireError::Unexpected("a name longer than any is".to_owned()));
                 }
                 if self.is_of_another(&from, agent) {
-                    return Ok(Answer::Refused(format!("{from} is an address of another agent")));
+                    return Ok(PlannerAnswer::Refused(format!("{from} is an address of another agent")));
                 }
                 let holder = holder(qp);
                 self.remember(&holder);
@@ -397,20 +397,20 @@ impl Plan {
                 match self.leases.grant(&holder, &from, &to) {
                     Ok(lease) => {
                         self.changes.push(Change::Has(holder, lease.clone()));
-                        Answer::Granted(lease)
+                        PlannerAnswer::Granted(lease)
                     }
                     Err(why) => {
                         // A QP that asks again has given its lease back.
                         self.changes.extend(had.then_some(Change::Gone(holder)));
-                        Answer::Refused(why.to_string())
+                        PlannerAnswer::Refused(why.to_string())
                     }
                 }
             }
-            Ask::Gone(qps) => {
+            PlannerRequest::Gone(qps) => {
                 qps.into_iter().map(holder).for_each(|holder| self.release(&holder));
-                Answer::Noted {}
+                PlannerAnswer::Noted {}
             }
-            Ask::Has(chosen) => {
+            PlannerRequest::Has(chosen) => {
                 for (qp, lease) in chosen {
                     if qp.process.len() > LONGEST_PROCESS || self.is_of_another(&lease.from, agent) {
                         continue;
@@ -421,13 +421,15 @@ impl Plan {
                         self.changes.push(Change::Has(holder, lease));
                     }
                 }
-                Answer::Noted {}
+                PlannerAnswer::Noted {}
             }
-            Ask::Held {} => {
+            PlannerRequest::Held {} => {
                 let own = self.leases.of_agent(agent).into_iter();
-                Answer::Held(own.map(|(one, lease)| (Qp { process: one.process, qp: one.qp }, lease)).collect())
+                PlannerAnswer::Held(
+                    own.map(|(one, lease)| (ProgramQp { process: one.process, qp: one.qp }, lease)).collect(),
+                )
             }
-            Ask::Ends(ends) => {
+            PlannerRequest::Ends(ends) => {
                 let mut stale = Vec::new();
                 for end in ends.into_iter().take(ADDRESSES).filter(|end| end.gid.len() <= LONGEST) {
                     if self.is_of_another(&end.gid, agent) {
@@ -442,20 +444,20 @@ impl Plan {
                         stale.push(format!("{}: {changes}", end.gid));
                     }
                 }
-                Answer::Stale(stale)
+                PlannerAnswer::Stale(stale)
             }
-            Ask::Ways(mut addresses) => {
+            PlannerRequest::Ways(mut addresses) => {
                 addresses.truncate(ADDRESSES);
                 addresses.retain(|address| !self.is_of_another(address, agent));
-                Answer::Ways(self.leases.ways_from(&addresses, WAYS.0, WAYS.1))
+                PlannerAnswer::Ways(self.leases.ways_from(&addresses, WAYS.0, WAYS.1))
             }
         })
     }
 }
 
 /// What is answered if what was decided cannot be kept.
-fn refuse(answer: &mut Result<Answer, WireError>) {
-    if matches!(answer, Ok(Answer::Granted(_) | Answer::Noted {})) {
-        *answer = Ok(Answer::Refused("the planner cannot write its state".to_owned()));
+fn refuse(answer: &mut Result<PlannerAnswer, WireError>) {
+    if matches!(answer, Ok(PlannerAnswer::Granted(_) | PlannerAnswer::Noted {})) {
+        *answer = Ok(PlannerAnswer::Refused("the planner cannot write its state".to_owned()));
     }
 }

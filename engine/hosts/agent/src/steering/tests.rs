@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use kelpie_monitor::machine::Machine;
-use kelpie_paths::catalog::{Catalog, Direction, End, Path as Found, Port, QpPort};
+use kelpie_paths::catalog::{BondPort, Catalog, CatalogDirection, CatalogEnd, QpPort, SourcePortPath as Found};
 use kelpie_paths::leases::Leases;
 use kelpie_paths::leases::{Lease, MOST_OF_ONE};
 use kelpie_spaces::Host;
-use kelpie_topology::Side;
+use kelpie_topology::PortSide;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_util::codec::Framed;
 
-use super::door::{Door, DoorError};
 use super::link::PlannerAddress;
 use super::planner::{PlannerConfig, serve_on};
-use super::words::{Answer, Ask, LIMIT, PROTOCOL, Qp};
-use crate::cert::{Authority, Purpose, Validity};
+use super::socket::{SteeringSocket, SteeringSocketError};
+use super::words::{LIMIT, PROTOCOL, PlannerAnswer, PlannerRequest, ProgramQp};
+use crate::cert::{Authority, CertificatePurpose, Validity};
 use crate::wire::{HELLO_LIMIT, Hello, Messages, Welcome};
 use crate::{Security, TlsFiles};
 
@@ -39,21 +39,22 @@ fn gid(host: Host) -> &'static str {
 }
 
 fn catalog() -> Catalog {
-    let end = |host| End {
+    let end = |host| CatalogEnd {
         host,
         device: String::new(),
         gid: gid(host).to_owned(),
         mode: String::new(),
         policy: String::new(),
         selection: String::new(),
-        ports: vec![Port { name: "p".to_owned(), mac: String::new() }],
+        ports: vec![BondPort { name: "p".to_owned(), mac: String::new() }],
         down: Vec::new(),
     };
     let path = |port: u16| {
-        let side = Some(Side::BOTH[usize::from(port % 2)]);
+        let side = Some(PortSide::BOTH[usize::from(port % 2)]);
         Found { leaves: side, arrives: side, sent: 9, received: 9, ..Found::unknown(QpPort::hashed(port)) }
     };
-    let direction = |from| Direction { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
+    let direction =
+        |from| CatalogDirection { from, lag: None, paths: (50_000..50_008).map(path).collect(), ways: Vec::new() };
     Catalog {
         subsystem: "pair".to_owned(),
         measured: String::new(),
@@ -94,12 +95,12 @@ fn patient_planner(address: &str, state: &Path, security: Security, absence: Dur
     (runtime, address)
 }
 
-struct Agent {
+struct SteeringAgent {
     _runtime: Runtime,
     socket: PathBuf,
 }
 
-fn agent(folder: &Path, planner: &str, security: Security, most_a_second: u32) -> Agent {
+fn agent(folder: &Path, planner: &str, security: Security, most_a_second: u32) -> SteeringAgent {
     let runtime = runtime();
     let socket = folder.join("steer");
     let planner = PlannerAddress { address: planner.to_owned(), security, name: "host-a".to_owned() };
@@ -108,9 +109,9 @@ fn agent(folder: &Path, planner: &str, security: Security, most_a_second: u32) -
     std::fs::create_dir_all(&gids).expect("a folder");
     std::fs::write(gids.join("1"), format!("{}\n", gid(Host::A))).expect("a file");
     let machine = Machine::recorded(folder.join("host"));
-    let door = Door { socket: socket.clone(), group: None, most_a_second, planner, machine };
+    let door = SteeringSocket { socket: socket.clone(), group: None, most_a_second, planner, machine };
     runtime.block_on(async { door.open() }).expect("a new socket");
-    Agent { _runtime: runtime, socket }
+    SteeringAgent { _runtime: runtime, socket }
 }
 
 /// A program of its own: its process is what the agent knows it by.
@@ -120,7 +121,7 @@ struct Program {
 }
 
 impl Program {
-    fn start(agent: &Agent) -> Self {
+    fn start(agent: &SteeringAgent) -> Self {
         let script = "use IO::Socket::UNIX; $| = 1; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die; \
                       $s->autoflush(1); while (my $line = <STDIN>) { print $s $line; print scalar <$s> if $line =~ /^ask/ }";
         let mut command = Command::new("perl");
@@ -255,7 +256,7 @@ fn a_planner_that_is_slow_is_told_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("state");
     let (_planner, address) = planner("127.0.0.1:0", &state, Security::Loopback);
-    let way = Way::to(address);
+    let way = DelayingProxy::to(address);
     let agent = agent(folder.path(), &way.address, Security::Loopback, 1000);
     let mut program = Program::start(&agent);
     learn_the_paths(&mut program, 1, &state);
@@ -276,14 +277,14 @@ fn a_planner_that_is_slow_is_told_afterwards() {
 }
 
 /// A way to an address on which all that the other end says comes later.
-struct Way {
+struct DelayingProxy {
     address: String,
     delay_ms: Arc<AtomicU64>,
     /// Connections that the other end has closed.
     closed: Arc<AtomicU64>,
 }
 
-impl Way {
+impl DelayingProxy {
     fn to(to: String) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -335,7 +336,7 @@ fn strangers_and_crowds_are_kept_in_bounds() {
     assert!(answers.iter().filter(|answer| answer.contains("too many questions")).count() > 5, "{answers:?}");
     // What is no socket is left alone, and so is another agent's.
     let planner = PlannerAddress { address, security: Security::Loopback, name: String::new() };
-    let at = |socket: PathBuf| Door {
+    let at = |socket: PathBuf| SteeringSocket {
         socket,
         group: None,
         most_a_second: 1,
@@ -345,11 +346,11 @@ fn strangers_and_crowds_are_kept_in_bounds() {
     let file = folder.path().join("file");
     std::fs::write(&file, "mine").expect("it is ours");
     let runtime = runtime();
-    assert!(matches!(runtime.block_on(async { at(file.clone()).open() }), Err(DoorError::Occupied(_))));
+    assert!(matches!(runtime.block_on(async { at(file.clone()).open() }), Err(SteeringSocketError::Occupied(_))));
     assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "mine");
-    assert!(matches!(runtime.block_on(async { at(agent.socket.clone()).open() }), Err(DoorError::InUse(_))));
-    let door = Door { group: Some("no such group".to_owned()), ..at(folder.path().join("new")) };
-    assert!(matches!(runtime.block_on(async { door.open() }), Err(DoorError::Group(_))));
+    assert!(matches!(runtime.block_on(async { at(agent.socket.clone()).open() }), Err(SteeringSocketError::InUse(_))));
+    let door = SteeringSocket { group: Some("no such group".to_owned()), ..at(folder.path().join("new")) };
+    assert!(matches!(runtime.block_on(async { door.open() }), Err(SteeringSocketError::Group(_))));
 }
 
 /// Whether a question on this connection is answered, by a refusal too; one that was turned away reads its end.
@@ -456,7 +457,7 @@ fn a_port_that_is_not_as_it_was_measured_is_not_steered_to() {
 }
 
 /// An agent that speaks for itself.
-struct Raw(Framed<tokio::net::TcpStream, Messages<Answer>>);
+struct Raw(Framed<tokio::net::TcpStream, Messages<PlannerAnswer>>);
 
 impl Raw {
     /// Connects under a name; what it was refused for, if it was.
@@ -472,24 +473,25 @@ impl Raw {
         }
     }
 
-    async fn ask(&mut self, ask: Ask) -> Option<Answer> {
+    async fn ask(&mut self, ask: PlannerRequest) -> Option<PlannerAnswer> {
         self.0.send(ask).await.ok()?;
         self.0.next().await?.ok()
     }
 
-    async fn grant(&mut self, qp: u32) -> Option<Answer> {
-        self.ask(Ask::Grant { qp: Self::qp(qp), from: gid(Host::A).to_owned(), to: gid(Host::B).to_owned() }).await
+    async fn grant(&mut self, qp: u32) -> Option<PlannerAnswer> {
+        self.ask(PlannerRequest::Grant { qp: Self::qp(qp), from: gid(Host::A).to_owned(), to: gid(Host::B).to_owned() })
+            .await
     }
 
-    fn qp(qp: u32) -> Qp {
-        Qp { process: "7:1".to_owned(), qp }
+    fn qp(qp: u32) -> ProgramQp {
+        ProgramQp { process: "7:1".to_owned(), qp }
     }
 }
 
 /// A lease on a path that there is.
 fn lease() -> Lease {
     let (from, to) = (gid(Host::A).to_owned(), gid(Host::B).to_owned());
-    Lease { from, to, source_port: 50_000, side: Side::Left }
+    Lease { from, to, source_port: 50_000, side: PortSide::Left }
 }
 
 #[test]
@@ -501,19 +503,20 @@ fn one_agent_takes_its_share_and_refusals_are_not_in_the_journal() {
         let mut liar = Raw::connect(&address, "liar").await.expect("it is let in");
         for part in 0..200_u32 {
             let chosen = (0..512).map(|qp| (Raw::qp(part * 512 + qp), lease())).collect();
-            assert_eq!(liar.ask(Ask::Has(chosen)).await, Some(Answer::Noted {}));
+            assert_eq!(liar.ask(PlannerRequest::Has(chosen)).await, Some(PlannerAnswer::Noted {}));
         }
-        assert!(matches!(liar.grant(u32::MAX).await, Some(Answer::Refused(why)) if why.contains("its share")));
+        assert!(matches!(liar.grant(u32::MAX).await, Some(PlannerAnswer::Refused(why)) if why.contains("its share")));
         // Of an address that nobody measured, after one that it had.
-        let elsewhere = Ask::Grant { qp: Raw::qp(3), from: gid(Host::A).to_owned(), to: "nowhere".to_owned() };
-        assert!(matches!(liar.ask(elsewhere).await, Some(Answer::Refused(_))));
+        let elsewhere =
+            PlannerRequest::Grant { qp: Raw::qp(3), from: gid(Host::A).to_owned(), to: "nowhere".to_owned() };
+        assert!(matches!(liar.ask(elsewhere).await, Some(PlannerAnswer::Refused(_))));
         let mut honest = Raw::connect(&address, "honest").await.expect("it is let in");
-        assert!(matches!(honest.grant(1).await, Some(Answer::Granted(_))));
+        assert!(matches!(honest.grant(1).await, Some(PlannerAnswer::Granted(_))));
         assert_eq!(leases(&state), MOST_OF_ONE, "a lease of the honest one, and one of the liar less");
         // What is longer than any question ends the connection, and nothing else.
         let long = (0..40_000).map(Raw::qp).collect();
-        assert_eq!(liar.ask(Ask::Gone(long)).await, None);
-        assert!(matches!(honest.grant(2).await, Some(Answer::Granted(_))));
+        assert_eq!(liar.ask(PlannerRequest::Gone(long)).await, None);
+        assert!(matches!(honest.grant(2).await, Some(PlannerAnswer::Granted(_))));
         let mut more = Vec::new();
         let refused = loop {
             match Raw::connect(&address, "honest").await {
@@ -540,7 +543,7 @@ fn a_thousand_agents_connect_ask_die_and_lie() {
         let asked = agents.into_iter().map(|mut agent| {
             tokio::spawn(async move {
                 for qp in 0..10 {
-                    assert!(matches!(agent.grant(qp).await, Some(Answer::Granted(_))), "QP {qp}");
+                    assert!(matches!(agent.grant(qp).await, Some(PlannerAnswer::Granted(_))), "QP {qp}");
                 }
                 agent
             })
@@ -557,18 +560,21 @@ fn a_thousand_agents_connect_ask_die_and_lie() {
         drop(dead);
         for (number, liar) in (0_u32..).zip(&mut liars) {
             match number % 3 {
-                0 => _ = liar.ask(Ask::Gone((100..600).map(Raw::qp).collect())).await,
+                0 => _ = liar.ask(PlannerRequest::Gone((100..600).map(Raw::qp).collect())).await,
                 1 => {
                     let forged = Lease { source_port: 50_001, ..lease() };
-                    assert_eq!(liar.ask(Ask::Has(vec![(Raw::qp(99), forged)])).await, Some(Answer::Noted {}));
+                    assert_eq!(
+                        liar.ask(PlannerRequest::Has(vec![(Raw::qp(99), forged)])).await,
+                        Some(PlannerAnswer::Noted {})
+                    );
                 }
                 _ => _ = liar.0.get_mut().write_all(b"\0\0\0\x04none").await,
             }
         }
         for agent in &mut agents {
-            let held = agent.ask(Ask::Held {}).await;
-            assert!(matches!(&held, Some(Answer::Held(held)) if held.len() == 10), "{held:?}");
-            assert!(matches!(agent.grant(10).await, Some(Answer::Granted(_))));
+            let held = agent.ask(PlannerRequest::Held {}).await;
+            assert!(matches!(&held, Some(PlannerAnswer::Held(held)) if held.len() == 10), "{held:?}");
+            assert!(matches!(agent.grant(10).await, Some(PlannerAnswer::Granted(_))));
         }
         // Those that died, and those whose words were none, do not come back.
         let started = Instant::now();
@@ -592,11 +598,11 @@ fn agents_show_a_certificate_and_others_learn_nothing() {
     let issue = |name: &str, purpose| authority.issue(&[name.to_owned()], purpose, validity).expect("a certificate").0;
     let files = |identity| Security::Tls(TlsFiles { ca: authority.ca(), identity, insecure_key: false, revoked: None });
     let state = folder.path().join("state");
-    let (_planner, address) = planner("127.0.0.1:0", &state, files(issue("127.0.0.1", Purpose::Agent)));
-    let known = agent(folder.path(), &address, files(issue("host-a", Purpose::Controller)), 1000);
+    let (_planner, address) = planner("127.0.0.1:0", &state, files(issue("127.0.0.1", CertificatePurpose::Agent)));
+    let known = agent(folder.path(), &address, files(issue("host-a", CertificatePurpose::Controller)), 1000);
     assert!(Program::start(&known).gets(1).contains(" port "));
     std::fs::create_dir(folder.path().join("other")).expect("a folder");
-    let way = Way::to(address);
+    let way = DelayingProxy::to(address);
     let unknown = agent(&folder.path().join("other"), &way.address, Security::Loopback, 1000);
     let mut program = Program::start(&unknown);
     wait_for("the planner turns it away", || way.closed.load(Ordering::Relaxed) > 0);

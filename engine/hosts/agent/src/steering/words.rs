@@ -1,14 +1,14 @@
 //! What agents and their planner say to each other: a frame of JSON each, questions and answers in turn.
 
-use kelpie_paths::catalog::End;
-use kelpie_paths::leases::{Lease, Way};
+use kelpie_paths::catalog::CatalogEnd;
+use kelpie_paths::leases::{AddressPaths, Lease};
 use serde::{Deserialize, Serialize};
 
 /// Version of what follows the first exchange, which is that of controllers and agents.
 pub const PROTOCOL: &str = "planner/1";
 
-/// Longest answer. Units: bytes. Source: our choice, which has room for the QPs of one host with their leases, 200 bytes
-/// each.
+/// Longest answer. Units: bytes. Source: our choice, which has room for the QPs of one host with their leases, 200
+/// bytes each.
 pub const LIMIT: usize = 16 << 20;
 
 /// Longest question. Units: bytes. Source: our choice, so that a thousand agents that send nothing else take little
@@ -20,7 +20,7 @@ pub const QPS_OF_ONE_ASK: usize = 512;
 
 /// A QP of the agent's host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Qp {
+pub struct ProgramQp {
     /// Its process, which no later one is called like.
     pub process: String,
     /// Its number.
@@ -30,24 +30,24 @@ pub struct Qp {
 /// What an agent asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Ask {
+pub enum PlannerRequest {
     /// A source port for a QP.
     Grant {
         /// The QP.
-        qp: Qp,
+        qp: ProgramQp,
         /// Address of its NIC.
         from: String,
         /// Address of its peer's.
         to: String,
     },
     /// QPs are gone.
-    Gone(Vec<Qp>),
+    Gone(Vec<ProgramQp>),
     /// QPs that have a port which the agent chose itself, because the planner was slow or away.
-    Has(Vec<(Qp, Lease)>),
+    Has(Vec<(ProgramQp, Lease)>),
     /// Which QPs of this agent have a port?
     Held {},
     /// What the agent's ports are now, to compare with what was measured.
-    Ends(Vec<End>),
+    Ends(Vec<CatalogEnd>),
     /// Which paths lead from these addresses, which are the agent's?
     Ways(Vec<String>),
 }
@@ -55,7 +55,7 @@ pub enum Ask {
 /// What the planner answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Answer {
+pub enum PlannerAnswer {
     /// The QP has this.
     Granted(Lease),
     /// It gets none, because.
@@ -63,9 +63,9 @@ pub enum Answer {
     /// Done.
     Noted {},
     /// These have ports.
-    Held(Vec<(Qp, Lease)>),
+    Held(Vec<(ProgramQp, Lease)>),
     /// What of the ports is not as it was measured; with nothing all of them hold.
     Stale(Vec<String>),
     /// These.
-    Ways(Vec<Way>),
+    Ways(Vec<AddressPaths>),
 }

@@ -1,7 +1,7 @@
 //! Loopback of one host of a pair over fake hosts.
 
 use kelpie_engine::MeasureError;
-use kelpie_engine::loopback::{Rounds, measure};
+use kelpie_engine::loopback::{LoopbackRounds, measure};
 use kelpie_engine::verbs_host::HostError;
 use kelpie_spaces::Host;
 
@@ -18,7 +18,7 @@ fn host(a: &FakeAgent, b: &FakeAgent, endpoints: &[&str]) -> Result<AgentHost, c
 fn one_agent_measures_all_its_rnics_and_is_left_clean_and_the_other_is_not_asked() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
     let mut host = host(&a, &b, &["mem0", "gpu0"]).expect("the agent is there");
-    let rounds = Rounds { share: 1.0, cells: vec![(0, 0), (1, 1)], beside_others: false };
+    let rounds = LoopbackRounds { share: 1.0, cells: vec![(0, 0), (1, 1)], beside_others: false };
     let measured = measure(&mut host, &rounds, &mut |_, _, _| true).expect("runs");
     assert_eq!((measured.stopped, measured.bandwidth_gbps[0][1]), (None, None));
     for (row, column) in [(0, 0), (1, 1)] {
@@ -37,7 +37,7 @@ fn one_agent_measures_all_its_rnics_and_is_left_clean_and_the_other_is_not_asked
 fn what_goes_to_another_rnic_takes_both_agents_and_only_if_they_share_a_host() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
     let mut apart = host(&a, &b, &["mem0", "fake0", "fake1"]).expect("the agent is there");
-    let rounds = Rounds { share: 1.0, cells: vec![(0, 2)], beside_others: true };
+    let rounds = LoopbackRounds { share: 1.0, cells: vec![(0, 2)], beside_others: true };
     let measured = measure(&mut apart, &rounds, &mut |_, _, _| true).expect("runs");
     assert_eq!(measured.bandwidth_gbps[0][2], None);
     assert!(measured.notes[0].contains("RNIC to RNIC needs a second agent on this host"), "{:?}", measured.notes);
@@ -55,7 +55,7 @@ fn what_goes_to_another_rnic_takes_both_agents_and_only_if_they_share_a_host() {
 fn what_a_device_lacks_is_said_and_a_device_that_fails_is_an_error() {
     let (a, b) = (FakeAgent::anywhere(), FakeAgent::anywhere());
     let mut lacking = host(&a, &b, &["mem0", "gpu0"]).expect("the agent is there");
-    let rounds = Rounds { share: 1.0, cells: vec![(0, 0)], beside_others: true };
+    let rounds = LoopbackRounds { share: 1.0, cells: vec![(0, 0)], beside_others: true };
     b.trouble("set_up", Trouble::Fails(HostError::Unsupported("no dma-buf".to_owned())));
     // The look before the first probe meets it.
     let error = measure(&mut lacking, &rounds, &mut |_, _, _| true).expect_err("nothing can be said of the RNIC");

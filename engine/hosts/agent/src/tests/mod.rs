@@ -13,12 +13,12 @@ use kelpie_engine::chain;
 use kelpie_engine::timing::Timing;
 use kelpie_engine::verbs_host::{HostError, Port};
 use kelpie_engine::{MeasureError, Subsystem};
-use kelpie_monitor::{Bounds, State};
+use kelpie_monitor::{Bounds, CheckState};
 use kelpie_spaces::Host;
 
 use crate::client::AgentClient;
 use crate::fake::{FakeAgent, RATE, TOOK, Trouble};
-use crate::steps::Step;
+use crate::steps::ExperimentStep;
 use crate::testing::{flow, workload};
 use crate::{AbsentHost, Security};
 use crate::{PairError, PairFile, PairSubsystem};
@@ -89,15 +89,15 @@ fn both_hosts_are_examined_by_their_agents_and_one_that_is_gone_stops_nothing() 
     for host in ["host a", "host b"] {
         assert!(find(host, "memlock").is_some(), "{checks:?}");
         let device = find(host, "device").expect("the agent's choice of a device is looked at");
-        assert!(device.state == State::Fail && device.summary.contains("fake0"), "{device:?}");
+        assert!(device.state == CheckState::Fail && device.summary.contains("fake0"), "{device:?}");
     }
-    assert_eq!(find("pair", "kernel").map(|check| check.state), Some(State::Pass), "{checks:?}");
+    assert_eq!(find("pair", "kernel").map(|check| check.state), Some(CheckState::Pass), "{checks:?}");
     pair.measure(&workload).expect("runs");
 
     let address = b.address;
     drop(b);
     let [gone] = &pair.checks()[..] else { panic!("nothing else can be said") };
-    assert_eq!((gone.name.as_str(), gone.state), ("doctor", State::Unknown), "{gone:?}");
+    assert_eq!((gone.name.as_str(), gone.state), ("doctor", CheckState::Unknown), "{gone:?}");
     assert!(gone.evidence[0].value.contains("host b"), "{gone:?}");
     let _reborn = FakeAgent::start(address);
     pair.measure(&workload).expect("runs once the agent is back");
@@ -180,7 +180,7 @@ fn a_controller_that_falls_silent_in_traffic_loses_the_host() {
         let endpoints = client.set_up(Host::A, Port::default(), workload, false).await?;
         client.connect_to(endpoints).await?;
         client.start().await?;
-        tokio::time::sleep(Step::Start.patience() + Duration::from_secs(1)).await;
+        tokio::time::sleep(ExperimentStep::Start.patience() + Duration::from_secs(1)).await;
         client.sample().await
     });
     let text = chain(&error.expect_err("it was dropped"));

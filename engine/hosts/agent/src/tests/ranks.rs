@@ -3,14 +3,14 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use kelpie_collectives::rounds::{Cluster, Rounds, Transfer};
+use kelpie_collectives::rounds::{RankCluster, Rounds, Transfer};
 use kelpie_engine::plan::{GroupId, HostPlan, Role};
-use kelpie_engine::rank::{Moved, RankJob, RankReading};
+use kelpie_engine::rank::{RankJob, RankMessage, RankReading};
 use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port, PortReport, QpEndpoint, VerbsHost};
 
 use crate::fake::FakeAgent;
 use crate::pair::HostSpec;
-use crate::ranks::{AgentRanks, Late, RanksError, RanksFile};
+use crate::ranks::{AgentRanks, AgentRanksError, DelayedRank, RanksFile};
 
 /// A rank whose messages take a millisecond each, and which stops answering after so many if that is said.
 struct FakeRank {
@@ -92,12 +92,12 @@ impl VerbsHost for FakeRank {
             let entered_us = f64::from(job.late_us as u32);
             let begin = entered_us + 1e3 * f64::from(turn);
             let (iteration, round) = (turn / job.rounds, turn % job.rounds);
-            Moved { iteration, round, entered_us, begin_us: Some(begin), end_us: Some(begin + 1e3) }
+            RankMessage { iteration, round, entered_us, begin_us: Some(begin), end_us: Some(begin + 1e3) }
         };
-        let moved: Vec<Moved> = (*given..until).map(moved).collect();
+        let moved: Vec<RankMessage> = (*given..until).map(moved).collect();
         *given = until;
         // Neighbours of one that stops never come further than it lets them.
-        let open = self.stops_after.map(|after| Moved { begin_us: None, end_us: None, ..moved_at(job, after) });
+        let open = self.stops_after.map(|after| RankMessage { begin_us: None, end_us: None, ..moved_at(job, after) });
         Ok(RankReading { now_us: 0.0, moved, open, is_over: until == all, events: Vec::new() })
     }
 
@@ -114,11 +114,17 @@ impl VerbsHost for FakeRank {
     fn tear_down(&mut self) {}
 }
 
-fn moved_at(job: RankJob, turn: u32) -> Moved {
-    Moved { iteration: turn / job.rounds, round: turn % job.rounds, entered_us: 0.0, begin_us: None, end_us: None }
+fn moved_at(job: RankJob, turn: u32) -> RankMessage {
+    RankMessage {
+        iteration: turn / job.rounds,
+        round: turn % job.rounds,
+        entered_us: 0.0,
+        begin_us: None,
+        end_us: None,
+    }
 }
 
-fn run(agents: &[FakeAgent], ranks: u32, late: Vec<Late>) -> (Result<(), RanksError>, Vec<Transfer>) {
+fn run(agents: &[FakeAgent], ranks: u32, late: Vec<DelayedRank>) -> (Result<(), AgentRanksError>, Vec<Transfer>) {
     let spec = |agent: &FakeAgent| HostSpec { agent: agent.address.to_string(), port: Port::default() };
     let file = RanksFile { ranks: agents.iter().map(spec).collect(), tls: None, plain: false };
     let mut cluster = AgentRanks { file, pause: Duration::from_millis(1), late, patience: Duration::from_millis(1500) };
@@ -130,7 +136,7 @@ fn run(agents: &[FakeAgent], ranks: u32, late: Vec<Late>) -> (Result<(), RanksEr
 #[test]
 fn a_ring_is_closed_and_everything_that_moved_is_given() {
     let agents = FakeRank::agents(4, None);
-    let late = Late { rank: 2, by_us: 777, from_iteration: 1 };
+    let late = DelayedRank { rank: 2, by_us: 777, from_iteration: 1 };
     let (done, given) = run(&agents, 4, vec![late]);
     done.expect("all answer");
     assert_eq!(given.len(), 4 * 6 * 5);
@@ -141,7 +147,7 @@ fn a_ring_is_closed_and_everything_that_moved_is_given() {
     assert!(first(2) - first(1) >= 777.0, "who was to be late, and by the job's clock");
     // A job that is no ring, or of another size, is refused.
     let (refused, _) = run(&agents[..3], 4, Vec::new());
-    assert!(matches!(refused, Err(RanksError::Job(_))));
+    assert!(matches!(refused, Err(AgentRanksError::Job(_))));
 }
 
 #[test]

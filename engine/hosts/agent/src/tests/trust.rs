@@ -10,7 +10,7 @@ use kelpie_engine::verbs_host::Port;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
-use crate::cert::{Authority, Purpose, Validity};
+use crate::cert::{Authority, CertificatePurpose, Validity};
 use crate::client::{AgentClient, ClientError};
 use crate::fake::FakeAgent;
 use crate::{Security, TlsFiles};
@@ -29,11 +29,11 @@ impl Trust {
         Self { authority: Authority::in_dir(dir.path(), false).expect("an authority"), _dir: dir }
     }
 
-    fn issue(&self, name: &str, purpose: Purpose, validity: Validity) -> PathBuf {
+    fn issue(&self, name: &str, purpose: CertificatePurpose, validity: Validity) -> PathBuf {
         self.authority.issue(&[name.to_owned()], purpose, validity).expect("a certificate").0
     }
 
-    fn identity(&self, name: &str, purpose: Purpose) -> PathBuf {
+    fn identity(&self, name: &str, purpose: CertificatePurpose) -> PathBuf {
         self.issue(name, purpose, Validity::lasting(HOUR))
     }
 
@@ -63,17 +63,17 @@ fn visit(agent: &FakeAgent, security: &Security) -> Result<(), String> {
 #[test]
 fn only_a_good_certificate_of_the_same_authority_is_let_in() {
     let (ours, theirs) = (Trust::new(), Trust::new());
-    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", Purpose::Agent)));
-    let good = ours.with(ours.identity("controller", Purpose::Controller));
+    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", CertificatePurpose::Agent)));
+    let good = ours.with(ours.identity("controller", CertificatePurpose::Controller));
     let now = SystemTime::now();
     let (past, future) =
         (Validity { from: now - 2 * HOUR, until: now - HOUR }, Validity { from: now + HOUR, until: now + 2 * HOUR });
-    let stranger = theirs.identity("controller", Purpose::Controller);
+    let stranger = theirs.identity("controller", CertificatePurpose::Controller);
     for (what, security, reason) in [
         ("of another authority", ours.with(stranger.clone()), "UnknownCA"),
-        ("expired", ours.with(ours.issue("old", Purpose::Controller, past)), "CertificateExpired"),
-        ("not yet valid", ours.with(ours.issue("new", Purpose::Controller, future)), "CertificateExpired"),
-        ("an agent's", ours.with(ours.identity("agent", Purpose::Agent)), "UnsupportedCertificate"),
+        ("expired", ours.with(ours.issue("old", CertificatePurpose::Controller, past)), "CertificateExpired"),
+        ("not yet valid", ours.with(ours.issue("new", CertificatePurpose::Controller, future)), "CertificateExpired"),
+        ("an agent's", ours.with(ours.identity("agent", CertificatePurpose::Agent)), "UnsupportedCertificate"),
         ("a controller that does not trust us", theirs.with(stranger), "UnknownIssuer"),
         ("none, and no TLS", Security::Loopback, "closed the connection without a word: if it has certificates"),
     ] {
@@ -87,7 +87,7 @@ fn only_a_good_certificate_of_the_same_authority_is_let_in() {
 #[test]
 fn a_controller_without_a_certificate_is_refused() {
     let ours = Trust::new();
-    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", Purpose::Agent)));
+    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", CertificatePurpose::Agent)));
     let mut roots = rustls::RootCertStore::empty();
     let pem = std::fs::read(ours.authority.ca()).expect("there");
     let ca = <rustls::pki_types::CertificateDer<'_> as rustls::pki_types::pem::PemObject>::from_pem_slice(&pem);
@@ -106,23 +106,27 @@ fn a_controller_without_a_certificate_is_refused() {
     });
     let text = error.expect_err("refused").to_string();
     assert!(text.contains("CertificateRequired"), "{text}");
-    visit(&agent, &ours.with(ours.identity("controller", Purpose::Controller))).expect("the next one");
+    visit(&agent, &ours.with(ours.identity("controller", CertificatePurpose::Controller))).expect("the next one");
 }
 
 #[test]
 fn an_agent_that_is_not_what_it_should_be_is_not_trusted() {
     let ours = Trust::new();
-    let controller = ours.with(ours.identity("controller", Purpose::Controller));
+    let controller = ours.with(ours.identity("controller", CertificatePurpose::Controller));
     let now = SystemTime::now();
     let past = Validity { from: now - 2 * HOUR, until: now - HOUR };
     for (what, security, reason) in [
-        ("for another host", ours.with(ours.identity("10.9.9.9", Purpose::Agent)), "certificate not valid for name"),
+        (
+            "for another host",
+            ours.with(ours.identity("10.9.9.9", CertificatePurpose::Agent)),
+            "certificate not valid for name",
+        ),
         (
             "a controller's",
-            ours.with(ours.identity("127.0.0.2", Purpose::Controller)),
+            ours.with(ours.identity("127.0.0.2", CertificatePurpose::Controller)),
             "does not allow extended key usage for server authentication",
         ),
-        ("expired", ours.with(ours.issue("127.0.0.1", Purpose::Agent, past)), "certificate expired"),
+        ("expired", ours.with(ours.issue("127.0.0.1", CertificatePurpose::Agent, past)), "certificate expired"),
         ("none", Security::Loopback, "no TLS with the agent"),
     ] {
         let agent = FakeAgent::secured(security);
@@ -135,7 +139,7 @@ fn an_agent_that_is_not_what_it_should_be_is_not_trusted() {
 #[test]
 fn files_without_certificates_are_named() {
     let ours = Trust::new();
-    let good = ours.identity("controller", Purpose::Controller);
+    let good = ours.identity("controller", CertificatePurpose::Controller);
     let empty = ours.authority.ca().with_file_name("empty.pem");
     std::fs::write(&empty, "nothing").expect("written");
     let agent = FakeAgent::anywhere();
@@ -154,13 +158,17 @@ fn files_without_certificates_are_named() {
 #[test]
 fn a_certificate_that_is_revoked_is_refused_from_then_on() {
     let ours = Trust::new();
-    let (identity, serial) =
-        ours.authority.issue(&["stolen".to_owned()], Purpose::Controller, Validity::lasting(HOUR)).expect("signed");
+    let (identity, serial) = ours
+        .authority
+        .issue(&["stolen".to_owned()], CertificatePurpose::Controller, Validity::lasting(HOUR))
+        .expect("signed");
     let list = ours.authority.ca().with_file_name("revoked");
     std::fs::write(&list, "# none so far\n").expect("written");
-    let Security::Tls(files) = ours.with(ours.identity("127.0.0.1", Purpose::Agent)) else { panic!("as made") };
+    let Security::Tls(files) = ours.with(ours.identity("127.0.0.1", CertificatePurpose::Agent)) else {
+        panic!("as made")
+    };
     let agent = FakeAgent::secured(Security::Tls(TlsFiles { revoked: Some(list.clone()), ..files }));
-    let (stolen, other) = (ours.with(identity), ours.with(ours.identity("other", Purpose::Controller)));
+    let (stolen, other) = (ours.with(identity), ours.with(ours.identity("other", CertificatePurpose::Controller)));
     visit(&agent, &stolen).expect("not yet revoked");
     let written: Vec<String> =
         serial.to_uppercase().as_bytes().chunks(2).map(|two| String::from_utf8_lossy(two).into()).collect();
@@ -176,8 +184,8 @@ fn a_certificate_that_is_revoked_is_refused_from_then_on() {
 fn a_key_that_others_may_read_is_refused_unless_somebody_insists() {
     use std::os::unix::fs::PermissionsExt as _;
     let ours = Trust::new();
-    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", Purpose::Agent)));
-    let identity = ours.identity("controller", Purpose::Controller);
+    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", CertificatePurpose::Agent)));
+    let identity = ours.identity("controller", CertificatePurpose::Controller);
     std::fs::set_permissions(&identity, std::fs::Permissions::from_mode(0o640)).expect("it is ours");
     let Security::Tls(files) = ours.with(identity) else { panic!("as made") };
     let error = visit(&agent, &Security::Tls(files.clone())).expect_err("exposed");
@@ -188,8 +196,8 @@ fn a_key_that_others_may_read_is_refused_unless_somebody_insists() {
 #[test]
 fn the_holder_is_named_by_its_certificate() {
     let ours = Trust::new();
-    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", Purpose::Agent)));
-    let security = ours.with(ours.identity("lab-7", Purpose::Controller));
+    let agent = FakeAgent::secured(ours.with(ours.identity("127.0.0.1", CertificatePurpose::Agent)));
+    let security = ours.with(ours.identity("lab-7", CertificatePurpose::Controller));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (_held, error) = runtime.block_on(async {
         let address = agent.address.to_string();
@@ -203,7 +211,7 @@ fn the_holder_is_named_by_its_certificate() {
 #[test]
 fn who_begins_and_says_no_more_is_left_after_a_while_with_certificates_and_without() {
     let trust = Trust::new();
-    let secured = FakeAgent::secured(trust.with(trust.identity("node-a", Purpose::Agent)));
+    let secured = FakeAgent::secured(trust.with(trust.identity("node-a", CertificatePurpose::Agent)));
     let plain = FakeAgent::anywhere();
     // Nothing; the first byte of a TLS handshake; half of a message's length.
     let cases: [(&FakeAgent, &[u8]); 4] = [(&secured, &[]), (&secured, &[22]), (&plain, &[]), (&plain, &[0, 0])];

@@ -23,7 +23,7 @@ struct Mlx5 {
 
 /// Why a QP was not put on a port of a LAG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum LagRefusal {
     /// No libmlx5 with the call is in the process.
     NoCall,
     /// The device is not libmlx5's.
@@ -34,13 +34,13 @@ pub enum Refused {
     Failed(&'static str, c_int),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for LagRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NoCall => f.write_str("no libmlx5 with mlx5dv_modify_qp_lag_port (rdma-core 31) is loaded"),
-            Refused::OtherDevice => f.write_str("not a device of libmlx5"),
-            Refused::NoLag => f.write_str("its LAG does not let QPs be put on a port (mlx5dv_modify_qp_lag_port)"),
-            Refused::Failed(call, errno) => write!(f, "{call} failed with errno {errno}"),
+            LagRefusal::NoCall => f.write_str("no libmlx5 with mlx5dv_modify_qp_lag_port (rdma-core 31) is loaded"),
+            LagRefusal::OtherDevice => f.write_str("not a device of libmlx5"),
+            LagRefusal::NoLag => f.write_str("its LAG does not let QPs be put on a port (mlx5dv_modify_qp_lag_port)"),
+            LagRefusal::Failed(call, errno) => write!(f, "{call} failed with errno {errno}"),
         }
     }
 }
@@ -87,18 +87,18 @@ fn mlx5() -> Option<&'static Mlx5> {
 ///
 /// # Safety
 /// The QP exists.
-pub unsafe fn leave_by(qp: *mut ibv_qp, port: u8) -> Result<u8, Refused> {
-    let mlx5 = mlx5().ok_or(Refused::NoCall)?;
+pub unsafe fn leave_by(qp: *mut ibv_qp, port: u8) -> Result<u8, LagRefusal> {
+    let mlx5 = mlx5().ok_or(LagRefusal::NoCall)?;
     let done = |call: &'static str, status: c_int| match status {
         0 => Ok(()),
-        libc::EOPNOTSUPP => Err(Refused::NoLag),
-        errno => Err(Refused::Failed(call, errno)),
+        libc::EOPNOTSUPP => Err(LagRefusal::NoLag),
+        errno => Err(LagRefusal::Failed(call, errno)),
     };
     let (mut configured, mut active) = (0, 0);
     // SAFETY: the QP, its context and its device exist; the device is asked first whether it is libmlx5's.
     unsafe {
         if !(mlx5.is_supported)((*(*qp).context).device) {
-            return Err(Refused::OtherDevice);
+            return Err(LagRefusal::OtherDevice);
         }
         // Some firmware takes a change outside of a LAG and does nothing.
         done("mlx5dv_query_qp_lag_port", (mlx5.query)(qp, &raw mut configured, &raw mut active))?;

@@ -6,7 +6,7 @@ use std::ffi::{CString, c_int};
 use std::path::Path;
 use std::process::Command;
 
-use kelpie_mlx5::{Refused, leave_by};
+use kelpie_mlx5::{LagRefusal, leave_by};
 use rdma_sys::{ibv_context, ibv_qp};
 
 /// Builds the library and has the process load it, as libibverbs would; its handle.
@@ -40,12 +40,12 @@ fn a_qp_leaves_by_the_port_that_it_was_put_on_and_each_refusal_has_its_reason() 
     let mut put = |port| unsafe { leave_by(&raw mut qp, port) };
     assert_eq!([put(1), put(2), put(1)], [Ok(1), Ok(2), Ok(1)]);
     set("fake_error", libc::EINVAL);
-    assert_eq!(put(3), Err(Refused::Failed("mlx5dv_modify_qp_lag_port", libc::EINVAL)));
+    assert_eq!(put(3), Err(LagRefusal::Failed("mlx5dv_modify_qp_lag_port", libc::EINVAL)));
     set("fake_error", 0);
     set("fake_keeps", 1);
     assert_eq!(put(2), Ok(1), "the device says where the QP is, and not where it was to be");
     set("fake_has_lag", 0);
-    assert_eq!(put(1), Err(Refused::NoLag));
+    assert_eq!(put(1), Err(LagRefusal::NoLag));
     set("fake_is_mlx5", 0);
-    assert_eq!(put(1), Err(Refused::OtherDevice));
+    assert_eq!(put(1), Err(LagRefusal::OtherDevice));
 }

@@ -5,11 +5,11 @@ use std::mem::MaybeUninit;
 
 use rdma_sys::{ibv_ah_attr, ibv_context, ibv_gid, ibv_port_attr};
 
-use crate::next::Next;
+use crate::next::NextFunction;
 
 /// `ibv_query_port` and `ibv_query_gid` are only used, never stood before.
-static QUERY_PORT: Next = Next::new(c"ibv_query_port", c"IBVERBS_1.1", std::ptr::null());
-static QUERY_GID: Next = Next::new(c"ibv_query_gid", c"IBVERBS_1.1", std::ptr::null());
+static QUERY_PORT: NextFunction = NextFunction::new(c"ibv_query_port", c"IBVERBS_1.1", std::ptr::null());
+static QUERY_GID: NextFunction = NextFunction::new(c"ibv_query_gid", c"IBVERBS_1.1", std::ptr::null());
 
 type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int;
 type QueryGid = unsafe extern "C" fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int;

@@ -13,11 +13,11 @@ use crate::pointers::Pointers;
 const MOST: usize = 256;
 
 static INDEX: Pointers<{ 2 * MOST }> = Pointers::new();
-static KEPT: [Kept; MOST] = [const { Kept::new() }; MOST];
+static KEPT: [SavedFunctions; MOST] = [const { SavedFunctions::new() }; MOST];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A context's own functions.
-struct Kept {
+struct SavedFunctions {
     post_send: AtomicPtr<c_void>,
     post_recv: AtomicPtr<c_void>,
     post_srq_recv: AtomicPtr<c_void>,
@@ -25,7 +25,7 @@ struct Kept {
     create_srq_ex: AtomicPtr<c_void>,
 }
 
-impl Kept {
+impl SavedFunctions {
     const fn new() -> Self {
         Self {
             post_send: AtomicPtr::new(null_mut()),

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use kelpie_trace::Caps;
+use kelpie_trace::QueueDepths;
 use rdma_sys::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
     ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_state, ibv_qp_type, ibv_srq, ibv_srq_init_attr,
@@ -11,13 +11,13 @@ use rdma_sys::{
 };
 
 use crate::contexts::{self, Functions};
-use crate::next::{Next, dlvsym_of_libc, real_dlvsym};
+use crate::next::{NextFunction, dlvsym_of_libc, real_dlvsym};
 use crate::{addresses, extended, memory, post, state, steer};
 
 macro_rules! exports {
     ($($name:ident $symbol:literal $version:literal: $type:ty;)*) => {
         /// Every function that ours stand before.
-        static ALL: [Next; [$($symbol),*].len()] = [$(Next::new($symbol, $version, $name as *const c_void)),*];
+        static ALL: [NextFunction; [$($symbol),*].len()] = [$(NextFunction::new($symbol, $version, $name as *const c_void)),*];
 
         /// The real functions.
         #[allow(non_camel_case_types, reason = "each is named like the function that it is an index of")]
@@ -139,8 +139,8 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     context
 }
 
-fn caps(cap: &ibv_qp_cap) -> Caps {
-    Caps { send_depth: cap.max_send_wr, recv_depth: cap.max_recv_wr }
+fn caps(cap: &ibv_qp_cap) -> QueueDepths {
+    QueueDepths { send_depth: cap.max_send_wr, recv_depth: cap.max_recv_wr }
 }
 
 #[unsafe(no_mangle)]

@@ -16,7 +16,7 @@ use crate::state;
 /// Numbers from here on are no operation.
 const NO_OP: u32 = u32::MAX;
 
-/// A QP's own functions, by [`Step`], and the post call that is being made.
+/// A QP's own functions, by [`QpFunction`], and the post call that is being made.
 struct Slot {
     real: [AtomicPtr<c_void>; STEPS],
     /// The request that waits for its elements.
@@ -29,7 +29,7 @@ struct Slot {
 /// The functions of a QP that are exchanged.
 #[derive(Clone, Copy)]
 #[allow(non_camel_case_types, reason = "each is named like the function that it is an index of")]
-enum Step {
+enum QpFunction {
     start,
     complete,
     send,
@@ -47,7 +47,7 @@ enum Step {
     set_ud,
 }
 
-const STEPS: usize = Step::set_ud as usize + 1;
+const STEPS: usize = QpFunction::set_ud as usize + 1;
 
 impl Slot {
     const fn new() -> Self {
@@ -118,7 +118,7 @@ unsafe fn exchange_alone(qp: *mut ibv_qp_ex) {
         ($($field:ident => $ours:ident;)*) => {
             $(
                 // SAFETY: as the caller promises; ours has the type of the field.
-                unsafe { swap(&raw mut (*qp).$field, &slot.real[Step::$ours as usize], $ours as *mut c_void) };
+                unsafe { swap(&raw mut (*qp).$field, &slot.real[QpFunction::$ours as usize], $ours as *mut c_void) };
             )*
         };
     }
@@ -144,7 +144,7 @@ unsafe fn exchange_alone(qp: *mut ibv_qp_ex) {
 /// Calls the QP's own function with the caller's own arguments.
 macro_rules! real {
     ($slot:expr, $field:ident, fn($($type:ty),*) $(-> $result:ty)?, $($argument:expr),*) => {{
-        let real = $slot.real[Step::$field as usize].load(Acquire);
+        let real = $slot.real[QpFunction::$field as usize].load(Acquire);
         // SAFETY: it was stored by `exchange`, from a pointer of this type, and is called as the program called it.
         unsafe {
             let real: unsafe extern "C" fn($($type),*) $(-> $result)? = std::mem::transmute(real);

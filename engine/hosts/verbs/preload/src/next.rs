@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
 
 /// A function of libibverbs, in the version that its headers name.
-pub struct Next {
+pub struct NextFunction {
     name: &'static CStr,
     version: &'static CStr,
     ours: *const c_void,
@@ -13,11 +13,11 @@ pub struct Next {
 }
 
 // SAFETY: `ours` is the address of a function.
-unsafe impl Sync for Next {}
+unsafe impl Sync for NextFunction {}
 
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
-impl Next {
+impl NextFunction {
     /// `ours` stands before `name` of `version`.
     pub const fn new(name: &'static CStr, version: &'static CStr, ours: *const c_void) -> Self {
         Self { name, version, ours, real: AtomicPtr::new(null_mut()) }

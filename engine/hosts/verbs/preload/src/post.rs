@@ -1,6 +1,6 @@
 //! Posting as `verbs.h` inlines it: chains of requests. The extended way is in `extended`.
 
-use kelpie_trace::{Opcode, Recorder, Row};
+use kelpie_trace::{Opcode, QpRow, Recorder};
 use rdma_sys::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_srq, ibv_wr_opcode};
 
 use crate::contexts;
@@ -26,7 +26,7 @@ unsafe fn list<'a>(list: *const ibv_sge, count: i32) -> &'a [ibv_sge] {
 
 /// A request as it was before it was posted.
 #[derive(Clone, Copy)]
-struct Request {
+struct SavedRequest {
     at: *const ibv_send_wr,
     op: Option<Opcode>,
     rkey: Option<u32>,
@@ -38,14 +38,14 @@ struct Request {
 
 /// A receive as it was before it was posted.
 #[derive(Clone, Copy)]
-struct Receive {
+struct SavedReceive {
     at: *const ibv_recv_wr,
     /// As above.
     elements_end: usize,
 }
 
 /// Local key and length of each element of a chain, one request after the other.
-type Elements = Copies<(u32, u32), 256>;
+type ElementCopies = Copies<(u32, u32), 256>;
 
 /// Stands before `post_send` of a context.
 pub unsafe extern "C" fn post_send(qp: *mut ibv_qp, chain: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> i32 {
@@ -77,8 +77,11 @@ unsafe fn first_refused<T>(chain: *mut T, bad: *mut *mut T) -> *const T {
 ///
 /// # Safety
 /// `chain` ends with a null `next`, and all it points to lives.
-unsafe fn copy_chain(chain: *const ibv_send_wr, is_datagram: bool) -> Option<(Copies<Request, 64>, Elements)> {
-    let (mut requests, mut kept, mut end) = (Copies::new(), Elements::new(), 0);
+unsafe fn copy_chain(
+    chain: *const ibv_send_wr,
+    is_datagram: bool,
+) -> Option<(Copies<SavedRequest, 64>, ElementCopies)> {
+    let (mut requests, mut kept, mut end) = (Copies::new(), ElementCopies::new(), 0);
     let mut next = chain;
     while !next.is_null() {
         // SAFETY: as the caller promises; `wr` holds what belongs to the operation.
@@ -95,7 +98,8 @@ unsafe fn copy_chain(chain: *const ibv_send_wr, is_datagram: bool) -> Option<(Co
             end += list.len();
             let is_local = is_datagram && state::is_local(request.wr.ud.ah);
             let is_inline = request.send_flags & ibv_send_flags::IBV_SEND_INLINE.0 != 0;
-            if !has_room || !requests.push(Request { at: next, op, rkey, is_inline, is_local, elements_end: end }) {
+            if !has_room || !requests.push(SavedRequest { at: next, op, rkey, is_inline, is_local, elements_end: end })
+            {
                 return None;
             }
             next = request.next;
@@ -107,8 +111,8 @@ unsafe fn copy_chain(chain: *const ibv_send_wr, is_datagram: bool) -> Option<(Co
 /// Records the requests before `refused`, or all if there is none.
 fn record_chain(
     recorder: Recorder<'_>,
-    row: Row,
-    requests: &[Request],
+    row: QpRow,
+    requests: &[SavedRequest],
     elements: &[(u32, u32)],
     refused: Option<*const ibv_send_wr>,
 ) {
@@ -162,7 +166,7 @@ pub unsafe extern "C" fn post_srq_recv(srq: *mut ibv_srq, chain: *mut ibv_recv_w
 /// # Safety
 /// `chain` ends with a null `next`, and all it points to lives until it is posted; `bad` is set if `post` fails.
 unsafe fn post_receives(
-    known: Option<(Recorder<'_>, Row)>,
+    known: Option<(Recorder<'_>, QpRow)>,
     chain: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
     post: impl FnOnce() -> i32,
@@ -190,14 +194,15 @@ unsafe fn post_receives(
 ///
 /// # Safety
 /// `chain` ends with a null `next`, and all it points to lives.
-unsafe fn copy_receives(chain: *const ibv_recv_wr) -> Option<(Copies<Receive, 64>, Elements)> {
-    let (mut receives, mut kept, mut end) = (Copies::new(), Elements::new(), 0);
+unsafe fn copy_receives(chain: *const ibv_recv_wr) -> Option<(Copies<SavedReceive, 64>, ElementCopies)> {
+    let (mut receives, mut kept, mut end) = (Copies::new(), ElementCopies::new(), 0);
     let mut next = chain;
     while !next.is_null() {
         // SAFETY: as the caller promises.
         let (receive, list) = unsafe { (&*next, list((*next).sg_list, (*next).num_sge)) };
         end += list.len();
-        if !elements(list).all(|element| kept.push(element)) || !receives.push(Receive { at: next, elements_end: end })
+        if !elements(list).all(|element| kept.push(element))
+            || !receives.push(SavedReceive { at: next, elements_end: end })
         {
             return None;
         }

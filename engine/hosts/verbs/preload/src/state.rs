@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-use kelpie_trace::{Caps, Kind, ROWS, Recorder, Row, WORDS};
+use kelpie_trace::{QpRow, QpRowKind, QueueDepths, ROWS, Recorder, WORDS};
 use rdma_sys::{ibv_ah, ibv_qp, ibv_srq};
 
 use crate::lock::EXCHANGING;
@@ -185,7 +185,7 @@ unsafe fn map_file(file: &Descriptor) -> Result<*const AtomicU64, c_int> {
 
 /// Sees to it that the row of a new object can be written. The file is opened anew each time, because a program may
 /// close descriptors that it does not know, and open others in their place.
-fn is_backed(row: Row) -> bool {
+fn is_backed(row: QpRow) -> bool {
     let (chunk, path) = (row.0 / CHUNK, PATH.load(Acquire));
     if BACKED[chunk].load(Acquire) {
         return true;
@@ -193,7 +193,7 @@ fn is_backed(row: Row) -> bool {
     if path.is_null() {
         return false;
     }
-    let (first, last) = (Row(chunk * CHUNK).bytes(), Row((chunk + 1) * CHUNK - 1).bytes());
+    let (first, last) = (QpRow(chunk * CHUNK).bytes(), QpRow((chunk + 1) * CHUNK - 1).bytes());
     // SAFETY: it is a path that was stored above and is never freed.
     let file = Descriptor::open(unsafe { CStr::from_ptr(path) });
     let is_backed = file.and_then(|file| file.reserve(&(first.start..last.end))).is_ok();
@@ -202,46 +202,46 @@ fn is_backed(row: Row) -> bool {
 }
 
 /// Takes in a new QP.
-pub fn add_qp(qp: *mut ibv_qp, raw_type: u32, number: u32, caps: Caps, srq: *const ibv_srq) {
+pub fn add_qp(qp: *mut ibv_qp, raw_type: u32, number: u32, caps: QueueDepths, srq: *const ibv_srq) {
     let Some(recorder) = recorder() else { return };
-    let srq = SRQS.get(srq).map(Row);
+    let srq = SRQS.get(srq).map(QpRow);
     // Another QP may have been at this place.
-    match recorder.add_backed(Kind::Qp(raw_type), number, caps, srq, is_backed) {
+    match recorder.add_backed(QpRowKind::Qp(raw_type), number, caps, srq, is_backed) {
         Some(row) => _ = QPS.put(qp, row.0),
         None => QPS.remove(qp),
     }
 }
 
 /// A QP is about to be destroyed: another may begin at its place before that returns.
-pub fn remove_qp(qp: *const ibv_qp) -> Option<(Recorder<'static>, Row)> {
+pub fn remove_qp(qp: *const ibv_qp) -> Option<(Recorder<'static>, QpRow)> {
     let known = of_qp(qp);
     QPS.remove(qp);
     known
 }
 
 /// It was not destroyed.
-pub fn restore_qp(qp: *const ibv_qp, row: Row) {
+pub fn restore_qp(qp: *const ibv_qp, row: QpRow) {
     QPS.put(qp, row.0);
 }
 
 /// Takes in a new shared receive queue.
 pub fn add_srq(srq: *mut ibv_srq, depth: u32) {
     let Some(recorder) = recorder() else { return };
-    let caps = Caps { send_depth: 0, recv_depth: depth };
-    match recorder.add_backed(Kind::Srq, 0, caps, None, is_backed) {
+    let caps = QueueDepths { send_depth: 0, recv_depth: depth };
+    match recorder.add_backed(QpRowKind::Srq, 0, caps, None, is_backed) {
         Some(row) => _ = SRQS.put(srq, row.0),
         None => SRQS.remove(srq),
     }
 }
 
 /// The record and the row of a QP in it.
-pub fn of_qp(qp: *const ibv_qp) -> Option<(Recorder<'static>, Row)> {
-    Some((recorder()?, Row(QPS.get(qp)?)))
+pub fn of_qp(qp: *const ibv_qp) -> Option<(Recorder<'static>, QpRow)> {
+    Some((recorder()?, QpRow(QPS.get(qp)?)))
 }
 
 /// The record and the row of a shared receive queue in it.
-pub fn of_srq(srq: *const ibv_srq) -> Option<(Recorder<'static>, Row)> {
-    Some((recorder()?, Row(SRQS.get(srq)?)))
+pub fn of_srq(srq: *const ibv_srq) -> Option<(Recorder<'static>, QpRow)> {
+    Some((recorder()?, QpRow(SRQS.get(srq)?)))
 }
 
 /// Remembers whether an address handle leads back to its own port.

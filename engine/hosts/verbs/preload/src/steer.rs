@@ -59,15 +59,15 @@ static ASKING: AtomicBool = AtomicBool::new(false);
 
 static AT_FORK: Once = Once::new();
 
-struct Places {
+struct SteeringFiles {
     socket: CString,
     folder: Option<CString>,
 }
 
-fn places() -> Option<&'static Places> {
-    static PLACES: OnceLock<Option<Places>> = OnceLock::new();
+fn places() -> Option<&'static SteeringFiles> {
+    static PLACES: OnceLock<Option<SteeringFiles>> = OnceLock::new();
     let read = |name| std::env::var_os(name).and_then(|value| CString::new(value.as_bytes()).ok());
-    PLACES.get_or_init(|| Some(Places { socket: read(SOCKET)?, folder: read(FOLDER) })).as_ref()
+    PLACES.get_or_init(|| Some(SteeringFiles { socket: read(SOCKET)?, folder: read(FOLDER) })).as_ref()
 }
 
 /// A child of a fork is another process: its questions are its own, and no thread of its parent's is in it.
@@ -199,7 +199,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// Sends a line, and waits for one if it is a question about this QP.
-fn exchange(places: &Places, line: &str, question: Option<u32>) -> Result<String, &'static str> {
+fn exchange(places: &SteeringFiles, line: &str, question: Option<u32>) -> Result<String, &'static str> {
     let until = now() + PATIENCE;
     // Other threads wait their turn, and no longer than for an answer.
     while ASKING.compare_exchange(false, true, Acquire, Acquire).is_err() {
@@ -218,7 +218,7 @@ fn exchange(places: &Places, line: &str, question: Option<u32>) -> Result<String
     done
 }
 
-fn speak(places: &Places, line: &str, question: Option<u32>, until: u64) -> Result<String, &'static str> {
+fn speak(places: &SteeringFiles, line: &str, question: Option<u32>, until: u64) -> Result<String, &'static str> {
     let mut descriptor = DESCRIPTOR.load(Acquire);
     if !is_ours(descriptor) {
         // It is not ours to close.
@@ -285,7 +285,7 @@ fn is_ours(descriptor: c_int) -> bool {
     found != 0 && found == FILE.load(Acquire)
 }
 
-fn connect(places: &Places) -> Result<c_int, &'static str> {
+fn connect(places: &SteeringFiles) -> Result<c_int, &'static str> {
     let failed = || {
         pause(1);
         "no agent listens"
@@ -364,7 +364,7 @@ fn receive(descriptor: c_int, number: u32, until: u64) -> Result<String, &'stati
 }
 
 /// Adds a line to the file of this process, if that is wanted and fits.
-fn note(places: &Places, line: &str) {
+fn note(places: &SteeringFiles, line: &str) {
     let Some(folder) = &places.folder else { return };
     let name = format!("/{}.steered", std::process::id());
     let Ok(path) = CString::new([folder.as_bytes(), name.as_bytes()].concat()) else { return };

@@ -27,14 +27,14 @@ fn build(arguments: &[&str]) {
 }
 
 /// What a run of the program left.
-struct Ran {
+struct SteeredRun {
     labels: Vec<u32>,
     took: Duration,
     notes: Vec<String>,
 }
 
 /// Runs the program before an agent of these manners; none if nobody listens.
-fn run(what: &str, qps: u32, agent: Option<fn(UnixStream, u32)>) -> (Ran, Receiver<UnixStream>) {
+fn run(what: &str, qps: u32, agent: Option<fn(UnixStream, u32)>) -> (SteeredRun, Receiver<UnixStream>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let library = path("libibverbs.so.1");
@@ -70,7 +70,7 @@ fn run(what: &str, qps: u32, agent: Option<fn(UnixStream, u32)>) -> (Ran, Receiv
         let text = fs::read_to_string(entry.path()).expect("it is ours");
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     });
-    (Ran { labels, took, notes: notes.collect() }, connections)
+    (SteeredRun { labels, took, notes: notes.collect() }, connections)
 }
 
 /// Answers each question with a port of its own.

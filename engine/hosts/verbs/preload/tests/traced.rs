@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus};
 use kelpie_trace::Process;
 
 /// The program, its libibverbs and a folder for its records.
-struct Bench {
+struct TracedProgram {
     folder: tempfile::TempDir,
 }
 
@@ -23,7 +23,7 @@ fn build(arguments: &[&str], folder: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-impl Bench {
+impl TracedProgram {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -78,21 +78,21 @@ impl Bench {
 #[test]
 fn a_chain_may_be_used_again_as_soon_as_it_is_posted() {
     for count in [3, 64, 65, 300] {
-        let bench = Bench::new();
+        let bench = TracedProgram::new();
         assert!(bench.run(&format!("$RUN send {count} 0"), &[]).success());
         let process = bench.record();
         let qp = &process.qps[0];
         assert_eq!((qp.requests, qp.batch_max, qp.ops[0].bytes.0), (count, count, 128 * count));
         assert_eq!((&qp.lkeys[..], &qp.rkeys[..]), (&[7][..], &[9][..]));
     }
-    let bench = Bench::new();
+    let bench = TracedProgram::new();
     assert!(bench.run("$RUN receive 70", &[]).success());
     assert_eq!(bench.record().qps[0].receives, 70);
 }
 
 #[test]
 fn requests_that_are_refused_are_not_counted() {
-    let bench = Bench::new();
+    let bench = TracedProgram::new();
     let refused = bench.run("$RUN send 5 12", &[("FAKE_ROOM", "2")]);
     assert!(refused.success(), "{refused}");
     assert_eq!(bench.record().qps[0].requests, 2);
@@ -100,7 +100,7 @@ fn requests_that_are_refused_are_not_counted() {
 
 #[test]
 fn two_threads_may_ask_for_the_extended_way_of_posting_at_once() {
-    let bench = Bench::new();
+    let bench = TracedProgram::new();
     let status = bench.run("$RUN threads", &[]);
     assert!(status.success(), "{status}");
     let process = bench.record();
@@ -109,21 +109,21 @@ fn two_threads_may_ask_for_the_extended_way_of_posting_at_once() {
 
 #[test]
 fn another_preloaded_library_finds_what_comes_after_it() {
-    let bench = Bench::new();
+    let bench = TracedProgram::new();
     let status = bench.run("$RUN realpath", &[]);
     assert!(status.success(), "{status}");
 }
 
 #[test]
 fn a_program_that_opens_libibverbs_by_itself_gets_ours() {
-    let bench = Bench::new();
+    let bench = TracedProgram::new();
     let status = bench.run("$RUN dlvsym", &[]);
     assert!(status.success() == cfg!(target_arch = "x86_64"), "{status}");
 }
 
 #[test]
 fn a_limit_on_the_size_of_files_ends_the_recording_and_not_the_program() {
-    let bench = Bench::new();
+    let bench = TracedProgram::new();
     let status = bench.run("ulimit -f 1000; $RUN many 5", &[]);
     assert!(status.success(), "{status}");
     let files = bench.files();
@@ -131,7 +131,7 @@ fn a_limit_on_the_size_of_files_ends_the_recording_and_not_the_program() {
 }
 
 /// On a file system of this size in a mount namespace of its own, `records` is kept in `kept` at the end.
-fn on_a_small_file_system(bench: &Bench, size: &str, what: &str) -> Option<ExitStatus> {
+fn on_a_small_file_system(bench: &TracedProgram, size: &str, what: &str) -> Option<ExitStatus> {
     let mount = format!("mount -t tmpfs -o size={size} none $KELPIE_TRACE_DIR");
     if !bench.run(&format!("unshare -rm bash -c '{mount}' 2>/dev/null"), &[]).success() {
         eprintln!("skipped: no file system can be mounted here");
@@ -148,7 +148,7 @@ fn on_a_small_file_system(bench: &Bench, size: &str, what: &str) -> Option<ExitS
 
 #[test]
 fn a_full_file_system_ends_the_recording_and_not_the_program() {
-    let bench = Bench::new();
+    let bench = TracedProgram::new();
     let Some(status) = on_a_small_file_system(&bench, "1m", "many 5") else { return };
     assert!(status.success(), "{status}");
     let names: Vec<_> = fs::read_dir(bench.path("records/kept"))
@@ -160,7 +160,7 @@ fn a_full_file_system_ends_the_recording_and_not_the_program() {
 
 #[test]
 fn qps_that_find_no_room_are_counted_and_the_others_are_kept() {
-    let bench = Bench::new();
+    let bench = TracedProgram::new();
     let Some(status) = on_a_small_file_system(&bench, "7m", "many 2000") else { return };
     assert!(status.success(), "{status}");
     let files: Vec<_> = fs::read_dir(bench.path("records/kept")).expect("a folder").collect();

@@ -5,10 +5,10 @@ use std::time::Duration;
 use kelpie_spaces::{Bytes, Request};
 
 use super::*;
-use crate::rotation::Region;
+use crate::rotation::RegisteredRegion;
 
 fn rotation(first: u64, key: u32, per_qp: usize, longest: u64) -> Rotation {
-    let region = |index: usize| Region { address: first + index as u64 * 0x10_000, key: key + index as u32 };
+    let region = |index: usize| RegisteredRegion { address: first + index as u64 * 0x10_000, key: key + index as u32 };
     Rotation::new((0..2 * per_qp).map(region).collect(), per_qp, 8192, longest)
 }
 
@@ -35,10 +35,10 @@ fn mixed() -> Requester {
 }
 
 /// Opcode, whether a completion is asked for, and address, length and key of each element.
-type Seen = (ibv_wr_opcode::Type, bool, Vec<(u64, u32, u32)>);
+type PostedRequest = (ibv_wr_opcode::Type, bool, Vec<(u64, u32, u32)>);
 
 /// Follows the chain as a device does.
-fn walk(requester: &Requester) -> Vec<Seen> {
+fn walk(requester: &Requester) -> Vec<PostedRequest> {
     let mut seen = Vec::new();
     let mut next: *const ibv_send_wr = requester.chain.as_ptr();
     while !next.is_null() {
@@ -126,7 +126,7 @@ fn what_fits_is_posted_inline_but_for_what_brings_data_back() {
 fn a_completion_stands_for_its_batch() {
     let mut requester = mixed();
     requester.completed(1 << INDEX_BITS);
-    let count = |messages, bytes, packets| Count { messages, bytes, packets };
+    let count = |messages, bytes, packets| CompletedWork { messages, bytes, packets };
     assert_eq!(requester.counts()[..3], [count(1, 64, 1), count(2, 2 * 4196, 2 * 5), count(1, 2048, 2)]);
     requester.completed(1 << INDEX_BITS);
     assert_eq!(requester.counts()[0], count(3, 3 * 64, 3), "the second batch begins with the SEND");
@@ -278,7 +278,7 @@ fn of_many_queues_all_run_low_when_the_cq_is_not_emptied_for_half_of_them() {
         pause: Duration::ZERO,
         latency: false,
     };
-    let memory = || Rotation::new(vec![Region { address: 0, key: 1 }; qps as usize], 1, 64 << 10, 64 << 10);
+    let memory = || Rotation::new(vec![RegisteredRegion { address: 0, key: 1 }; qps as usize], 1, 64 << 10, 64 << 10);
     let mut requester = Requester::new(&plan, mtu(), 0..qps, depth, [memory(), memory()], Vec::new());
     let mut next = 0;
     let mut poll_once = |is_behind| {

@@ -73,7 +73,7 @@ fn whoever_asks_for_a_line_on_its_way_waits_with_the_first() {
     assert_eq!(cache.look_up(key(1)), Lookup::Coming(3), "another read brought nothing of it");
     cache.arrived(key(1), 3);
     assert_eq!(cache.look_up(key(1)), Lookup::Held);
-    assert_eq!(cache.counts(), Counts { hits: 1, merged: 2, misses: 1, evicted: 0 });
+    assert_eq!(cache.counts(), CacheCounts { hits: 1, merged: 2, misses: 1, evicted: 0 });
 }
 
 proptest! {

@@ -5,16 +5,16 @@ use std::ops::Range;
 
 use kelpie_events::{Events, Picos, Rate};
 use kelpie_nic::nic::{self, Nic, Outside};
-use kelpie_nic::packet::{Burst, Operation, Ports};
-use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
+use kelpie_nic::packet::{Burst, PacketPorts, WrOperation};
+use kelpie_nic::qp::{Connection, Region, Segment, TransportService, Wqe};
 use kelpie_nic::waits::{Cause, Side};
 use kelpie_switch::{BufferForm, Link, Neighbours, Signal, Switch, Threshold};
 
-use super::world::{FROM, Load, MOST_EVENTS, MTU, Outcome, PAGE_BITS, REGION_BITS, Scene, TO, place};
+use super::world::{FROM, Load, LoadOutcome, MOST_EVENTS, MTU, PAGE_BITS, REGION_BITS, Scene, TO, place};
 
 /// What lies between two ports.
 #[derive(Debug, Clone, Copy)]
-pub struct Cables {
+pub struct LoopbackCables {
     /// The slowest cable behind the sender's own, each way.
     pub rate: Rate,
     /// Of all cables and switches, one way.
@@ -22,7 +22,7 @@ pub struct Cables {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Event {
+enum RnicsEvent {
     Nic(usize, nic::Event),
     /// The application sees that a message is complete.
     Seen,
@@ -51,7 +51,7 @@ struct Ways {
 }
 
 impl Ways {
-    fn new(cables: Cables) -> Self {
+    fn new(cables: LoopbackCables) -> Self {
         let links = |delay: Picos| [(); 2].map(|()| Link::new(delay));
         let switch = Switch::new(ENDLESS, &[cables.rate; 2]);
         Self { coming: links(cables.latency), arriving: links(Picos::ZERO), switch }
@@ -61,25 +61,25 @@ impl Ways {
 /// What lies behind the switch.
 struct Behind<'a> {
     arriving: &'a mut [Link<Burst>; 2],
-    events: &'a mut Events<Event>,
+    events: &'a mut Events<RnicsEvent>,
 }
 
 impl Neighbours<Burst> for Behind<'_> {
     fn sent(&mut self, now: Picos, port: usize, burst: Burst, _: u64) {
-        self.events.at(self.arriving[port].send(now, burst), Event::Arrive(port));
+        self.events.at(self.arriving[port].send(now, burst), RnicsEvent::Arrive(port));
     }
 
     fn signal(&mut self, _: Picos, _: usize, _: usize, _: Signal) {}
 
     fn due(&mut self, time: Picos, port: usize) {
-        self.events.at(time, Event::Leave(port));
+        self.events.at(time, RnicsEvent::Leave(port));
     }
 }
 
-struct Around<'s> {
+struct RnicsEnvironment<'s> {
     scenes: &'s [Scene; 2],
     load: Load,
-    events: Events<Event>,
+    events: Events<RnicsEvent>,
     ways: Ways,
     posted: u64,
     seen: u64,
@@ -89,20 +89,20 @@ struct Around<'s> {
 }
 
 /// What one of the RNICs has around it.
-struct View<'a, 's> {
+struct RnicView<'a, 's> {
     rnic: usize,
-    around: &'a mut Around<'s>,
+    around: &'a mut RnicsEnvironment<'s>,
 }
 
-impl Outside for View<'_, '_> {
+impl Outside for RnicView<'_, '_> {
     fn at(&mut self, time: Picos, event: nic::Event) {
-        self.around.events.at(time, Event::Nic(self.rnic, event));
+        self.around.events.at(time, RnicsEvent::Nic(self.rnic, event));
     }
 
     fn wqe(&self, _: u32, index: u64) -> Wqe {
         let bytes = self.around.load.message;
         let address = place(TO, index, bytes);
-        Wqe { operation: Operation::Write, bytes, segments: 1, lines: 1, key: TO, address, is_signaled: true }
+        Wqe { operation: WrOperation::Write, bytes, segments: 1, lines: 1, key: TO, address, is_signaled: true }
     }
 
     fn portions(&self, _: u32, index: u64, part: Range<u64>, mut each: impl FnMut(Segment)) {
@@ -115,16 +115,16 @@ impl Outside for View<'_, '_> {
     fn sent(&mut self, now: Picos, burst: Burst) {
         let to = 1 - self.rnic;
         let there = self.around.ways.coming[to].send(now, burst);
-        self.around.events.at(there, Event::Near(to));
+        self.around.events.at(there, RnicsEvent::Near(to));
     }
 
     fn pause(&mut self, now: Picos, _: u8, signal: Signal) {
         let cable = self.around.scenes[self.rnic].cable;
-        self.around.events.at(now + cable, Event::Hold(self.rnic, signal));
+        self.around.events.at(now + cable, RnicsEvent::Hold(self.rnic, signal));
     }
 
     fn completed(&mut self, time: Picos, _: u32, _: u64) {
-        self.around.events.at(time + self.around.scenes[self.rnic].poll, Event::Seen);
+        self.around.events.at(time + self.around.scenes[self.rnic].poll, RnicsEvent::Seen);
     }
 
     fn received(&mut self, _: Picos, _: u32, _: u64) {}
@@ -136,12 +136,12 @@ impl Outside for View<'_, '_> {
     fn waited(&mut self, _: Side, _: Cause, _: u32, _: Picos) {}
 }
 
-impl Around<'_> {
+impl RnicsEnvironment<'_> {
     fn post(&mut self, now: Picos) {
         self.posted += 1;
         self.posted_at = now;
         let rung = now + self.scenes[0].post + self.scenes[0].mmio;
-        self.events.at(rung, Event::Nic(0, nic::Event::Doorbell(0, self.posted as u32)));
+        self.events.at(rung, RnicsEvent::Nic(0, nic::Event::Doorbell(0, self.posted as u32)));
     }
 
     /// The switch of the ways, and what lies behind it.
@@ -158,14 +158,14 @@ impl Around<'_> {
 }
 
 /// Runs WRITEs from the first RNIC to the second.
-pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcome {
+pub fn run(scenes: &[Scene; 2], cables: LoopbackCables, load: Load, seed: u64) -> LoadOutcome {
     let region = |key: u32, scene: &Scene| Region {
         base: u64::from(key) << REGION_BITS,
         page_bits: PAGE_BITS,
         place: scene.config.home,
     };
     let connection = Connection {
-        transport: Transport::Reliable,
+        transport: TransportService::Reliable,
         peer: 0,
         is_loopback: false,
         mtu: MTU,
@@ -174,7 +174,7 @@ pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcom
         receive_entry: 16,
         send_slots: load.depth.next_power_of_two() as u32,
         receive_slots: 1,
-        ports: Ports::default(),
+        ports: PacketPorts::default(),
     };
     let nic = |place: usize| {
         let scene = &scenes[place];
@@ -182,7 +182,7 @@ pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcom
         Nic::new(scene.config.clone(), regions, std::slice::from_ref(&connection), seed.wrapping_add(place as u64))
     };
     let mut nics = [nic(0), nic(1)];
-    let mut around = Around {
+    let mut around = RnicsEnvironment {
         scenes,
         load,
         events: Events::default(),
@@ -201,8 +201,8 @@ pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcom
         let Some((time, event)) = around.events.next_before(Picos::MAX) else { break };
         now = time;
         match event {
-            Event::Nic(rnic, event) => nics[rnic].handle(now, event, &mut View { rnic, around: &mut around }),
-            Event::Seen => {
+            RnicsEvent::Nic(rnic, event) => nics[rnic].handle(now, event, &mut RnicView { rnic, around: &mut around }),
+            RnicsEvent::Seen => {
                 around.seen += 1;
                 around.latency += now - around.posted_at;
                 if around.seen == warm + counted {
@@ -210,17 +210,17 @@ pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcom
                 }
                 around.post(now);
             }
-            Event::Near(to) => around.near(now, to),
-            Event::Leave(to) => {
+            RnicsEvent::Near(to) => around.near(now, to),
+            RnicsEvent::Leave(to) => {
                 let (switch, mut behind) = around.switch();
                 switch.leave(now, to, &mut behind);
             }
-            Event::Arrive(rnic) => {
+            RnicsEvent::Arrive(rnic) => {
                 if let Some(burst) = around.ways.arriving[rnic].arrive() {
-                    nics[rnic].arrive(now, burst, &mut View { rnic, around: &mut around });
+                    nics[rnic].arrive(now, burst, &mut RnicView { rnic, around: &mut around });
                 }
             }
-            Event::Hold(to, signal) => {
+            RnicsEvent::Hold(to, signal) => {
                 let (switch, mut behind) = around.switch();
                 switch.hold(now, to, 0, signal, &mut behind);
             }
@@ -229,13 +229,13 @@ pub fn run(scenes: &[Scene; 2], cables: Cables, load: Load, seed: u64) -> Outcom
             begin = Some((now, around.delivered, around.latency));
         }
     }
-    let Some((at, delivered, latency)) = begin.filter(|(at, ..)| *at < now) else { return Outcome::default() };
+    let Some((at, delivered, latency)) = begin.filter(|(at, ..)| *at < now) else { return LoadOutcome::default() };
     let counted = around.seen.saturating_sub(warm).max(1);
-    Outcome {
+    LoadOutcome {
         gbps: (around.delivered - delivered) as f64 * 8.0 / (now - at).as_seconds() / 1e9,
         latency_us: (around.latency - latency).as_micros() / counted as f64,
         took: now,
         lost: nics.iter().map(|nic| nic.tally().lost).sum(),
-        ..Outcome::default()
+        ..LoadOutcome::default()
     }
 }

@@ -2,10 +2,10 @@
 
 use kelpie_spaces::suggestion;
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 
 /// A parameter of a kind of part: its key, its default, and what it may be.
-type Row = (&'static str, f64, [f64; 2]);
+type PartParameter = (&'static str, f64, [f64; 2]);
 
 /// A share of lanes or channels that are left.
 const SHARE: [f64; 2] = [0.001, 1.0];
@@ -20,12 +20,13 @@ const LOAD: [f64; 2] = [0.0, 0.95];
 
 /// A PCIe link. Source: PCIe base specification 4.0, 16 lanes of 16 GT/s; latency: our choice, with it and those below
 /// the classes of Hostping's slide come out (docs/measured/host-matrix.md has both).
-static PCIE: &[Row] = &[("gbps", 252.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 75.0, TIME), ("load", 0.0, LOAD)];
+static PCIE: &[PartParameter] =
+    &[("gbps", 252.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 75.0, TIME), ("load", 0.0, LOAD)];
 /// The channels of a memory, reads and writes together. Source: our choice, half of eight channels of DDR4-3200.
-const MEMORY_LINK: &[Row] = &[("gbps", 900.0, RATE), ("width", 1.0, SHARE)];
+const MEMORY_LINK: &[PartParameter] = &[("gbps", 900.0, RATE), ("width", 1.0, SHARE)];
 /// The interconnect of two sockets, in each direction, and what PCIe peers get of it. Source: Hostping's slide: remote
 /// memory has 196 Gbit/s, a GPU of the other socket 72.
-const SOCKETS: &[Row] = &[
+const SOCKETS: &[PartParameter] = &[
     ("gbps", 400.0, RATE),
     ("peer_gbps", 76.0, RATE),
     ("width", 1.0, SHARE),
@@ -33,36 +34,36 @@ const SOCKETS: &[Row] = &[
     ("load", 0.0, LOAD),
 ];
 /// Between the NUMA nodes of a socket. Source: our choice, wider than what a NIC needs.
-const INTERNAL: &[Row] =
+const INTERNAL: &[PartParameter] =
     &[("gbps", 1200.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 20.0, TIME), ("load", 0.0, LOAD)];
 /// A port with its cable, each way: what both ends were trained to. Source: ports of 200 Gbit/s as in Hostping's hosts;
 /// latency: our choice, that of the pair's links (`port.link_delay_ns`).
-static CABLE: &[Row] = &[("gbps", 200.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 250.0, TIME)];
+static CABLE: &[PartParameter] = &[("gbps", 200.0, RATE), ("width", 1.0, SHARE), ("latency_ns", 250.0, TIME)];
 /// A switch of the network. Source: our choice, the cut-through latency of switches for data centres is 0.3 to 0.9 us.
-const NETWORK_SWITCH: &[Row] = &[("latency_ns", 500.0, TIME)];
+const NETWORK_SWITCH: &[PartParameter] = &[("latency_ns", 500.0, TIME)];
 /// A socket, which passes traffic between PCIe peers more slowly than to memory. Source: Hostping's slide, 92 Gbit/s to
 /// a GPU of the same socket and 3.48 us.
-const SOCKET: &[Row] = &[("peer_gbps", 96.0, RATE), ("peer_latency_ns", 70.0, TIME)];
+const SOCKET: &[PartParameter] = &[("peer_gbps", 96.0, RATE), ("peer_latency_ns", 70.0, TIME)];
 /// Whether Access Control Services redirect what peers send each other.
-const SWITCH_NODE: &[Row] = &[("acs", 0.0, SWITCH)];
+const SWITCH_NODE: &[PartParameter] = &[("acs", 0.0, SWITCH)];
 /// Whether it translates addresses itself, so that what it sends to peers need not go through the root; and what
 /// applications receive through it from other hosts, of which all goes to the nearest memory. Units: Gbit/s.
-const RNIC: &[Row] = &[("ats", 1.0, SWITCH), ("service_gbps", 0.0, [0.0, 1e6])];
+const RNIC: &[PartParameter] = &[("ats", 1.0, SWITCH), ("service_gbps", 0.0, [0.0, 1e6])];
 /// DRAM. Source: our choice, with the link: a read takes 0.8 us, as in model F.
-const MEMORY: &[Row] = &[("latency_ns", 500.0, TIME)];
+const MEMORY: &[PartParameter] = &[("latency_ns", 500.0, TIME)];
 /// A GPU's memory. Source: Hostping's slide: 0.29 us later than DRAM.
-const GPU: &[Row] = &[("latency_ns", 790.0, TIME)];
+const GPU: &[PartParameter] = &[("latency_ns", 790.0, TIME)];
 
 /// A link or node with its parameters.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct HostPart {
     name: String,
-    rows: &'static [Row],
+    rows: &'static [PartParameter],
     values: Vec<f64>,
 }
 
-impl Part {
-    fn new(name: String, rows: &'static [Row]) -> Self {
+impl HostPart {
+    fn new(name: String, rows: &'static [PartParameter]) -> Self {
         Self { name, rows, values: rows.iter().map(|row| row.1).collect() }
     }
 
@@ -83,29 +84,29 @@ impl Part {
 
 /// All parts of a host: links and nodes, each by its index in the topology.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct HostParts {
     /// The links.
-    pub links: Vec<Part>,
+    pub links: Vec<HostPart>,
     /// The nodes.
-    pub nodes: Vec<Part>,
+    pub nodes: Vec<HostPart>,
 }
 
-impl Parts {
+impl HostParts {
     /// Parts with their defaults, and links as fast as the topology says.
     pub fn new(host: &HostTopology) -> Self {
         let kind = |node: usize| host.nodes()[node].kind;
-        let is_cpu = |node: usize| matches!(kind(node), Kind::Socket | Kind::NumaNode);
-        let link = |(index, link): (usize, &kelpie_topology::host::Link)| {
+        let is_cpu = |node: usize| matches!(kind(node), NodeKind::Socket | NodeKind::NumaNode);
+        let link = |(index, link): (usize, &kelpie_topology::host::HostLink)| {
             let rows = if host.is_cable(index) {
                 CABLE
-            } else if [kind(link.a), kind(link.b)].contains(&Kind::Memory) {
+            } else if [kind(link.a), kind(link.b)].contains(&NodeKind::Memory) {
                 MEMORY_LINK
             } else if is_cpu(link.a) && is_cpu(link.b) {
                 if kind(link.a) == kind(link.b) { SOCKETS } else { INTERNAL }
             } else {
                 PCIE
             };
-            let mut part = Part::new(host.link_name(index), rows);
+            let mut part = HostPart::new(host.link_name(index), rows);
             if let Some(gbps) = link.gbps {
                 part.values[0] = gbps;
             }
@@ -113,15 +114,15 @@ impl Parts {
         };
         let node = |node: &kelpie_topology::host::Node| {
             let rows = match node.kind {
-                Kind::Rnic => RNIC,
-                Kind::PcieSwitch => SWITCH_NODE,
-                Kind::Socket | Kind::NumaNode => SOCKET,
-                Kind::Memory => MEMORY,
-                Kind::Gpu => GPU,
-                Kind::NetworkSwitch => NETWORK_SWITCH,
-                Kind::RootPort | Kind::Nvme => &[],
+                NodeKind::Rnic => RNIC,
+                NodeKind::PcieSwitch => SWITCH_NODE,
+                NodeKind::Socket | NodeKind::NumaNode => SOCKET,
+                NodeKind::Memory => MEMORY,
+                NodeKind::Gpu => GPU,
+                NodeKind::NetworkSwitch => NETWORK_SWITCH,
+                NodeKind::RootPort | NodeKind::Nvme => &[],
             };
-            Part::new(node.name.clone(), rows)
+            HostPart::new(node.name.clone(), rows)
         };
         Self {
             links: host.links().iter().enumerate().map(link).collect(),
@@ -132,8 +133,8 @@ impl Parts {
     /// PCIe links with fewer lanes than they have in the topology, and ports that were trained to less, as their status
     /// shows it.
     pub fn narrow_links(&self) -> Vec<String> {
-        let has_status = |part: &&Part| std::ptr::eq(part.rows, PCIE) || std::ptr::eq(part.rows, CABLE);
-        let is_narrow = |part: &&Part| has_status(part) && part.get("width") < 1.0;
+        let has_status = |part: &&HostPart| std::ptr::eq(part.rows, PCIE) || std::ptr::eq(part.rows, CABLE);
+        let is_narrow = |part: &&HostPart| has_status(part) && part.get("width") < 1.0;
         self.links.iter().filter(is_narrow).map(|part| part.name.clone()).collect()
     }
 
@@ -143,7 +144,7 @@ impl Parts {
     /// What is wrong with the name, the key or the value, and what there is instead.
     pub fn set(&mut self, name: &str, key: &str, value: f64) -> Result<(), String> {
         let swapped = name.split_once('|').map(|(a, b)| format!("{b}|{a}"));
-        let is_it = |part: &Part| part.name == name || Some(&part.name) == swapped.as_ref();
+        let is_it = |part: &HostPart| part.name == name || Some(&part.name) == swapped.as_ref();
         if !self.links.iter().chain(&self.nodes).any(is_it) {
             let all = self.links.iter().chain(&self.nodes).map(|part| part.name.as_str());
             let hint = suggestion(name, all).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));

@@ -2,11 +2,11 @@
 //! one switch reach each other there or through the root.
 
 use kelpie_events::{Picos, Rate};
-use kelpie_nic::memory::{Place, Way};
+use kelpie_nic::memory::{MemoryPath, MemoryUnit};
 use kelpie_topology::HostTopology;
-use kelpie_topology::host::Kind;
+use kelpie_topology::host::NodeKind;
 
-use super::parts::{Part, Parts};
+use super::parts::{HostPart, HostParts};
 
 /// What a GPU's memory reads and writes. Units: Gbit/s. Source: NVIDIA's A100 has 1555 GB/s; far above any PCIe link.
 const GPU_MEMORY: f64 = 12_440.0;
@@ -26,9 +26,9 @@ enum Hop {
 #[derive(Debug, Default)]
 pub struct Routes {
     /// The places, in the order in which they were asked for.
-    pub places: Vec<Place>,
+    pub places: Vec<MemoryUnit>,
     /// The ways between the RNIC's link and them.
-    pub ways: Vec<Way>,
+    pub ways: Vec<MemoryPath>,
     hops: Vec<Hop>,
 }
 
@@ -37,10 +37,10 @@ impl Routes {
     ///
     /// # Errors
     /// When there is no way to it.
-    pub fn add(&mut self, host: &HostTopology, parts: &Parts, rnic: usize, to: usize) -> Result<usize, String> {
+    pub fn add(&mut self, host: &HostTopology, parts: &HostParts, rnic: usize, to: usize) -> Result<usize, String> {
         let nowhere = || format!("no way from {} to {}", host.nodes()[rnic].name, host.nodes()[to].name);
         let links = host.route(rnic, to).ok_or_else(nowhere)?;
-        let is_memory = host.nodes()[to].kind == Kind::Memory;
+        let is_memory = host.nodes()[to].kind == NodeKind::Memory;
         let (hops, rate) = if is_memory {
             let (own, others) = links.split_last().ok_or_else(nowhere)?;
             (plain(host, parts, rnic, others, false), parts.links[*own].rate())
@@ -54,20 +54,20 @@ impl Routes {
             behind = Some(self.way(parts, behind, hop));
         }
         let latency = Picos::from_nanos(parts.nodes[to].get("latency_ns"));
-        self.places.push(Place { rate: Rate::gbps(rate), latency, partial: latency, way: behind });
+        self.places.push(MemoryUnit { rate: Rate::gbps(rate), latency, partial: latency, way: behind });
         Ok(self.places.len() - 1)
     }
 
     /// The way of a hop behind another one, made if it is not there.
-    fn way(&mut self, parts: &Parts, behind: Option<usize>, hop: Hop) -> usize {
+    fn way(&mut self, parts: &HostParts, behind: Option<usize>, hop: Hop) -> usize {
         let known = |(index, known): (usize, &Hop)| *known == hop && self.ways[index].behind == behind;
         if let Some(found) = self.hops.iter().enumerate().position(known) {
             return found;
         }
         let turned = |link: usize| self.hops.iter().position(|hop| *hop == Hop::Link { link, is_peer: false });
-        let of = |part: &Part, rate: f64, latency: &str| {
+        let of = |part: &HostPart, rate: f64, latency: &str| {
             let (rate, latency) = (Rate::gbps(rate), Picos::from_nanos(part.get(latency)));
-            Way { behind, load: part.get("load"), ..Way::new(rate, rate, latency) }
+            MemoryPath { behind, load: part.get("load"), ..MemoryPath::new(rate, rate, latency) }
         };
         let way = match hop {
             Hop::Link { link, is_peer } => {
@@ -77,7 +77,7 @@ impl Routes {
             }
             Hop::Turned { link } => {
                 let part = &parts.links[link];
-                Way { turns: turned(link), ..of(part, part.rate(), "latency_ns") }
+                MemoryPath { turns: turned(link), ..of(part, part.rate(), "latency_ns") }
             }
             Hop::Peer { socket } => of(&parts.nodes[socket], parts.nodes[socket].get("peer_gbps"), "peer_latency_ns"),
         };
@@ -88,11 +88,11 @@ impl Routes {
 }
 
 /// The hops along a route; what a peer sends passes sockets as peer traffic.
-fn plain(host: &HostTopology, parts: &Parts, rnic: usize, links: &[usize], is_peer: bool) -> Vec<Hop> {
+fn plain(host: &HostTopology, parts: &HostParts, rnic: usize, links: &[usize], is_peer: bool) -> Vec<Hop> {
     let (mut hops, mut at, mut is_below) = (Vec::new(), rnic, true);
     for &link in links {
         // The socket where traffic comes up from PCIe turns it towards the peer.
-        if is_peer && is_below && host.nodes()[at].kind == Kind::Socket {
+        if is_peer && is_below && host.nodes()[at].kind == NodeKind::Socket {
             hops.push(Hop::Peer { socket: at });
             is_below = false;
         }
@@ -104,11 +104,12 @@ fn plain(host: &HostTopology, parts: &Parts, rnic: usize, links: &[usize], is_pe
 
 /// The hops to a peer below the RNIC's own switch if a setting sends them through the root: Access Control Services of
 /// the switch (PCIe base specification, section 6.12), or an RNIC that does not translate (section 10).
-fn redirected(host: &HostTopology, parts: &Parts, rnic: usize, links: &[usize]) -> Option<Vec<Hop>> {
+fn redirected(host: &HostTopology, parts: &HostParts, rnic: usize, links: &[usize]) -> Option<Vec<Hop>> {
     let nodes = host.nodes_on(rnic, links);
-    let is_through_root = nodes.iter().any(|node| matches!(host.nodes()[*node].kind, Kind::Socket | Kind::RootPort));
+    let is_through_root =
+        nodes.iter().any(|node| matches!(host.nodes()[*node].kind, NodeKind::Socket | NodeKind::RootPort));
     let switches: Vec<usize> =
-        nodes.iter().copied().filter(|node| host.nodes()[*node].kind == Kind::PcieSwitch).collect();
+        nodes.iter().copied().filter(|node| host.nodes()[*node].kind == NodeKind::PcieSwitch).collect();
     let is_set =
         switches.iter().any(|switch| parts.nodes[*switch].get("acs") > 0.0) || parts.nodes[rnic].get("ats") == 0.0;
     if is_through_root || switches.is_empty() || !is_set {
@@ -116,7 +117,7 @@ fn redirected(host: &HostTopology, parts: &Parts, rnic: usize, links: &[usize]) 
     }
     // Where the way is nearest to the root, it goes up from there and comes back.
     let up = switches.iter().filter_map(|switch| {
-        let sockets = (0..host.nodes().len()).filter(|node| host.nodes()[*node].kind == Kind::Socket);
+        let sockets = (0..host.nodes().len()).filter(|node| host.nodes()[*node].kind == NodeKind::Socket);
         let ways = sockets.filter_map(|socket| Some((socket, host.route(*switch, socket)?)));
         ways.min_by_key(|(_, links)| links.len()).map(|(socket, links)| (*switch, socket, links))
     });

@@ -6,8 +6,8 @@ use std::ops::Range;
 use kelpie_events::{Events, Picos, Rate};
 use kelpie_nic::config::Config;
 use kelpie_nic::nic::{self, Nic, Outside};
-use kelpie_nic::packet::{Burst, Headers, Kind, Operation, Piece, Ports};
-use kelpie_nic::qp::{Connection, Region, Segment, Transport, Wqe};
+use kelpie_nic::packet::{Burst, Headers, PacketKind, PacketPorts, Piece, WrOperation};
+use kelpie_nic::qp::{Connection, Region, Segment, TransportService, Wqe};
 use kelpie_nic::waits::{Cause, Side};
 use kelpie_switch::Signal;
 use rand::{RngExt, SeedableRng};
@@ -60,7 +60,7 @@ pub struct Scene {
 
 /// What came of a run.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// Loopback payload a second. Units: Gbit/s.
     pub gbps: f64,
     /// From the post of a message until its completion was seen, in the mean. Units: microseconds.
@@ -76,7 +76,7 @@ pub struct Outcome {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Event {
+enum HostEvent {
     Nic(nic::Event),
     /// The application sees that a message is complete.
     Seen,
@@ -87,10 +87,10 @@ enum Event {
 }
 
 /// All around the NIC.
-struct Around<'s> {
+struct NicEnvironment<'s> {
     scene: &'s Scene,
     load: Option<Load>,
-    events: Events<Event>,
+    events: Events<HostEvent>,
     posted: u64,
     seen: u64,
     posted_at: Picos,
@@ -103,15 +103,15 @@ struct Around<'s> {
     sequence: u64,
 }
 
-impl Outside for Around<'_> {
+impl Outside for NicEnvironment<'_> {
     fn at(&mut self, time: Picos, event: nic::Event) {
-        self.events.at(time, Event::Nic(event));
+        self.events.at(time, HostEvent::Nic(event));
     }
 
     fn wqe(&self, _: u32, index: u64) -> Wqe {
         let bytes = self.load.map_or(1, |load| load.message);
         Wqe {
-            operation: Operation::Write,
+            operation: WrOperation::Write,
             bytes,
             segments: 1,
             lines: 1,
@@ -131,11 +131,11 @@ impl Outside for Around<'_> {
     fn sent(&mut self, _: Picos, _: Burst) {}
 
     fn pause(&mut self, now: Picos, _: u8, signal: Signal) {
-        self.events.at(now + self.scene.cable, Event::Neighbour(signal));
+        self.events.at(now + self.scene.cable, HostEvent::Neighbour(signal));
     }
 
     fn completed(&mut self, time: Picos, _: u32, _: u64) {
-        self.events.at(time + self.scene.poll, Event::Seen);
+        self.events.at(time + self.scene.poll, HostEvent::Seen);
     }
 
     fn received(&mut self, _: Picos, _: u32, _: u64) {}
@@ -157,12 +157,12 @@ pub(super) fn place(key: u32, index: u64, bytes: u64) -> u64 {
     (u64::from(key) << REGION_BITS) + index % room.max(1) * bytes.next_multiple_of(64)
 }
 
-impl Around<'_> {
+impl NicEnvironment<'_> {
     fn post(&mut self, now: Picos) {
         self.posted += 1;
         self.posted_at = now;
         let rung = now + self.scene.post + self.scene.mmio;
-        self.events.at(rung, Event::Nic(nic::Event::Doorbell(0, self.posted as u32)));
+        self.events.at(rung, HostEvent::Nic(nic::Event::Doorbell(0, self.posted as u32)));
     }
 
     /// The neighbour's next burst, if it may.
@@ -172,7 +172,7 @@ impl Around<'_> {
             return None;
         }
         let address = place(SERVICE, self.sequence, SERVICE_BURST.into());
-        let mut burst = Burst::new(Kind::Write, 2, false, false, self.sequence);
+        let mut burst = Burst::new(PacketKind::Write, 2, false, false, self.sequence);
         let piece = Piece {
             key: SERVICE,
             address,
@@ -184,18 +184,18 @@ impl Around<'_> {
         };
         burst.add(piece, headers);
         self.sequence += 1;
-        self.events.at(now + Rate::gbps(self.scene.service_gbps).time(SERVICE_BURST.into()), Event::Service);
+        self.events.at(now + Rate::gbps(self.scene.service_gbps).time(SERVICE_BURST.into()), HostEvent::Service);
         Some(burst)
     }
 }
 
 /// Runs loopback, or for `span` without it, beside what applications receive.
-pub fn run(scene: &Scene, load: Option<Load>, span: Picos, seed: u64) -> Outcome {
+pub fn run(scene: &Scene, load: Option<Load>, span: Picos, seed: u64) -> LoadOutcome {
     let region = |key: u32, place: usize| Region { base: u64::from(key) << REGION_BITS, page_bits: PAGE_BITS, place };
     let home = scene.config.home;
     let regions = vec![region(FROM, scene.endpoint), region(TO, scene.endpoint), region(SERVICE, home)];
     let slots = load.map_or(1, |load| load.depth.next_power_of_two() as u32);
-    let connection = |peer: u32, is_loopback: bool, transport: Transport| Connection {
+    let connection = |peer: u32, is_loopback: bool, transport: TransportService| Connection {
         transport,
         peer,
         is_loopback,
@@ -205,15 +205,15 @@ pub fn run(scene: &Scene, load: Option<Load>, span: Picos, seed: u64) -> Outcome
         receive_entry: 16,
         send_slots: slots,
         receive_slots: 1,
-        ports: Ports::default(),
+        ports: PacketPorts::default(),
     };
     let connections = [
-        connection(1, true, Transport::Reliable),
-        connection(0, true, Transport::Reliable),
-        connection(0, false, Transport::Unreliable),
+        connection(1, true, TransportService::Reliable),
+        connection(0, true, TransportService::Reliable),
+        connection(0, false, TransportService::Unreliable),
     ];
     let mut nic = Nic::new(scene.config.clone(), regions, &connections, seed);
-    let mut around = Around {
+    let mut around = NicEnvironment {
         scene,
         load,
         events: Events::default(),
@@ -230,7 +230,7 @@ pub fn run(scene: &Scene, load: Option<Load>, span: Picos, seed: u64) -> Outcome
     let mut random = Pcg32::seed_from_u64(seed);
     let mut phase = || Picos::new(random.random_range(0..1_000_000));
     if scene.service_gbps > 0.0 {
-        around.events.at(phase(), Event::Service);
+        around.events.at(phase(), HostEvent::Service);
     }
     let begin = phase();
     (0..load.map_or(0, |load| load.depth)).for_each(|_| around.post(begin));
@@ -246,8 +246,8 @@ struct Begin {
     latency: Picos,
 }
 
-impl Around<'_> {
-    fn run(mut self, nic: &mut Nic, span: Picos) -> Outcome {
+impl NicEnvironment<'_> {
+    fn run(mut self, nic: &mut Nic, span: Picos) -> LoadOutcome {
         let headers = self.scene.config.headers;
         let [warm, counted] = self.load.map_or([0, u64::MAX], |load| load.messages);
         let end = if self.load.is_some() { Picos::MAX } else { span };
@@ -260,8 +260,8 @@ impl Around<'_> {
             };
             now = time;
             match event {
-                Event::Nic(event) => nic.handle(now, event, &mut self),
-                Event::Seen => {
+                HostEvent::Nic(event) => nic.handle(now, event, &mut self),
+                HostEvent::Seen => {
                     self.seen += 1;
                     self.latency += now - self.posted_at;
                     if self.seen == warm + counted {
@@ -269,15 +269,15 @@ impl Around<'_> {
                     }
                     self.post(now);
                 }
-                Event::Service => {
+                HostEvent::Service => {
                     if let Some(burst) = self.service(now, &headers) {
                         nic.arrive(now, burst, &mut self);
                     }
                 }
-                Event::Neighbour(signal) => {
+                HostEvent::Neighbour(signal) => {
                     self.is_silent = signal == Signal::Pause;
                     if !self.is_silent && self.has_more {
-                        self.events.at(now, Event::Service);
+                        self.events.at(now, HostEvent::Service);
                     }
                 }
             }
@@ -286,11 +286,11 @@ impl Around<'_> {
                 begin = Some(Begin { at: now, delivered, received, paused, latency: self.latency });
             }
         }
-        let Some(begin) = begin.filter(|begin| begin.at < now) else { return Outcome::default() };
+        let Some(begin) = begin.filter(|begin| begin.at < now) else { return LoadOutcome::default() };
         let seconds = (now - begin.at).as_seconds();
         let gbps = |bytes: u64| bytes as f64 * 8.0 / seconds / 1e9;
         let seen = self.seen.saturating_sub(warm).max(1);
-        Outcome {
+        LoadOutcome {
             gbps: gbps(self.delivered - begin.delivered),
             latency_us: (self.latency - begin.latency).as_micros() / seen as f64,
             took: now,

@@ -5,9 +5,9 @@ use kelpie_nic::command::{Command, Object};
 use kelpie_nic::nic;
 use kelpie_spaces::Host;
 
-use super::{Around, Event};
+use super::{PairEnvironment, PairEvent};
 
-impl Around {
+impl PairEnvironment {
     /// Lets an application post all batches for which there is room, one after the other.
     pub(super) fn post_when_room(&mut self, now: Picos, host: Host, qp: u32) {
         let (flow, ..) = self.rings.qps[host.index()][qp as usize];
@@ -27,7 +27,7 @@ impl Around {
             self.core_wait[host.index()] += end - now;
             self.core_ends[host.index()].push(end);
         }
-        self.events.at((begin + span).max(from), Event::Post(host, qp));
+        self.events.at((begin + span).max(from), PairEvent::Post(host, qp));
     }
 
     /// Time that applications of a host have waited for their core up to `now` while they had room to post again.
@@ -68,9 +68,9 @@ impl Around {
         app.posts_left -= 1;
         let posted = app.posted;
         if app.posts_left > 0 {
-            self.events.at(now + span.max(interarrival), Event::Post(host, qp));
+            self.events.at(now + span.max(interarrival), PairEvent::Post(host, qp));
         }
-        self.events.at(now + self.costs.mmio, Event::Nic(host, nic::Event::Doorbell(qp, posted as u32)));
+        self.events.at(now + self.costs.mmio, PairEvent::Nic(host, nic::Event::Doorbell(qp, posted as u32)));
         self.post_when_room(now, host, qp);
     }
 
@@ -86,7 +86,7 @@ impl Around {
             app.receives = posted;
             let span = self.costs.wqe * batches;
             let done = self.on_core(now, host, qp, span) + span;
-            self.events.at(done + self.costs.mmio, Event::Nic(host, nic::Event::Receives(qp, posted as u32)));
+            self.events.at(done + self.costs.mmio, PairEvent::Nic(host, nic::Event::Receives(qp, posted as u32)));
         }
     }
 
@@ -95,7 +95,7 @@ impl Around {
         let Some(thread) = &mut self.control[host.index()] else { return };
         let command = thread.is_due(object);
         if let Some(period) = thread.period(object) {
-            self.events.at(now + period, Event::Due(host, object));
+            self.events.at(now + period, PairEvent::Due(host, object));
         }
         self.command(now, host, command);
     }
@@ -104,7 +104,7 @@ impl Around {
     pub(super) fn command(&mut self, now: Picos, host: Host, command: Option<Command>) {
         if let Some(command) = command {
             let at_nic = now + self.costs.doorbell + self.costs.mmio;
-            self.events.at(at_nic, Event::Nic(host, nic::Event::Command(command)));
+            self.events.at(at_nic, PairEvent::Nic(host, nic::Event::Command(command)));
         }
     }
 }

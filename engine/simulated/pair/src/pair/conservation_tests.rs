@@ -32,7 +32,7 @@ struct Account {
 fn emptied(model: &Model, workload: &Workload) -> Account {
     let rings = Rings::new(model, workload).expect("the hosts have this memory");
     let queues = vec![Queues::default(); workload.flows.len()];
-    let mut pair = Pair::new(model, rings, &queues);
+    let mut pair = SimulatedPair::new(model, rings, &queues);
     let turns = pair.turns(&model.processing, model.sampling.seed, &queues);
     let mut posted = [0; 2];
     for turn in &turns {
@@ -48,7 +48,7 @@ fn emptied(model: &Model, workload: &Workload) -> Account {
     let mut events_left = MOST_EVENTS;
     pair.run_until(END, &mut events_left);
     assert!(events_left > 0, "something goes on for ever");
-    let open = |turn: &Turn| {
+    let open = |turn: &RequesterTurn| {
         pair.around.apps[turn.host.index()][turn.qp as usize].posted - pair.nics[turn.host.index()].completed(turn.qp)
     };
     let traffic = || pair.around.traffic.iter().flatten();

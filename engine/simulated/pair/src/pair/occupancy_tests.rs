@@ -10,15 +10,15 @@ use crate::model::Model;
 use crate::rings::Rings;
 use crate::waits::Waits;
 
-fn at_work(model: &Model, workload: &Workload) -> Pair {
+fn at_work(model: &Model, workload: &Workload) -> SimulatedPair {
     let rings = Rings::new(model, workload).expect("the hosts have this memory");
-    let mut pair = Pair::new(model, rings, &vec![Queues::default(); workload.flows.len()]);
+    let mut pair = SimulatedPair::new(model, rings, &vec![Queues::default(); workload.flows.len()]);
     run(&mut pair, 100_000);
     pair
 }
 
 /// Units: ns.
-fn run(pair: &mut Pair, span: u64) {
+fn run(pair: &mut SimulatedPair, span: u64) {
     let mut events_left = u64::MAX;
     pair.run_until(pair.now + Picos::new(1000 * span), &mut events_left);
 }
@@ -26,7 +26,7 @@ fn run(pair: &mut Pair, span: u64) {
 type Occupancy = BTreeMap<(String, String), f64>;
 
 /// Waits at hosts since before by side and cause. Units: ns.
-fn waited(pair: &Pair, hosts: &[Host], before: &[Waits; 2]) -> Occupancy {
+fn waited(pair: &SimulatedPair, hosts: &[Host], before: &[Waits; 2]) -> Occupancy {
     let mut all = Occupancy::new();
     for host in hosts.iter().map(|host| host.index()) {
         for (_, side, cause, span) in pair.around.waits[host].since(&before[host]) {

@@ -6,9 +6,9 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
-use super::{Event, Pair, View};
+use super::{NicView, PairEvent, SimulatedPair};
 use crate::model::Processing;
-use crate::rings::Place;
+use crate::rings::SendPosition;
 
 /// Applications with empty queues begin within this time of each other. Source: our choice, some round trips.
 const START: Picos = Picos::new(10_000_000);
@@ -31,21 +31,21 @@ pub struct Queues {
 
 /// A requester, in the order of turns.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
+struct RequesterTurn {
     host: Host,
     qp: u32,
     /// Its flow, and its number in it.
     flow: usize,
     number: u32,
     peer: u32,
-    place: Place,
+    place: SendPosition,
     /// Packets and messages of one of its turns at most.
     most: [u64; 2],
     /// Turns that are gone through before all begins, in all and for each kind of cache.
     replayed: u64,
     replayed_for: [u64; KINDS],
     /// Where what is gone through begins.
-    from: Place,
+    from: SendPosition,
     /// Whether it has a slot of its unit when all begins.
     has_slot: bool,
 }
@@ -57,7 +57,7 @@ const CONTEXTS: usize = 0;
 /// Translations.
 const TRANSLATIONS: usize = 1;
 
-impl Pair {
+impl SimulatedPair {
     /// Brings all to where it is after long work. Queues of flows are as said.
     pub(super) fn begin(&mut self, processing: &Processing, seed: u64, queues: &[Queues]) {
         let mut random = Pcg32::seed_from_u64(seed);
@@ -75,12 +75,12 @@ impl Pair {
             self.nics[turn.host.index()].recall_message(turn.qp);
         }
         for host in self.around.rings.hosts() {
-            self.nics[host.index()].begin(&mut View { host, around: &mut self.around });
+            self.nics[host.index()].begin(&mut NicView { host, around: &mut self.around });
         }
     }
 
     /// All requesters, each somewhere in its vector.
-    fn turns(&self, processing: &Processing, seed: u64, queues: &[Queues]) -> Vec<Turn> {
+    fn turns(&self, processing: &Processing, seed: u64, queues: &[Queues]) -> Vec<RequesterTurn> {
         let rings = &self.around.rings;
         let hosts = rings.hosts();
         let mut turns = Vec::new();
@@ -98,7 +98,7 @@ impl Pair {
                 if queues[flow].are_empty {
                     place = of_flow.batch_of(place);
                 }
-                turns.push(Turn {
+                turns.push(RequesterTurn {
                     host,
                     qp: qp as u32,
                     flow,
@@ -118,7 +118,7 @@ impl Pair {
 
     /// Gives the slots of units to the first QPs. The others wait for their turn; if turns end because all that was
     /// posted is sent, they are at the beginning of a batch.
-    fn give_slots(&self, turns: &mut [Turn], processing: &Processing) {
+    fn give_slots(&self, turns: &mut [RequesterTurn], processing: &Processing) {
         let mut slots = [(); 2].map(|()| vec![processing.slots; processing.units as usize]);
         for turn in turns {
             let host = turn.host.index();
@@ -134,7 +134,7 @@ impl Pair {
 
     /// Fills the caches of contexts and translations with what is used now; what was used long ago fills what is left,
     /// if it may be used again.
-    fn fill_caches(&mut self, turns: &[Turn]) {
+    fn fill_caches(&mut self, turns: &[RequesterTurn]) {
         let rings = &self.around.rings;
         let room = self.nics[0].room();
         // Of more than there is room for, any fill it.
@@ -168,7 +168,7 @@ impl Pair {
 
     /// Says how many turns are gone through before all begins: for each cache as many as it needs to be as it stays,
     /// and none if it holds all that is used.
-    fn plan_replay(&self, turns: &mut [Turn]) {
+    fn plan_replay(&self, turns: &mut [RequesterTurn]) {
         let rings = &self.around.rings;
         let room = self.nics[0].room();
         let context = u64::from(self.nics[0].context_lines());
@@ -204,9 +204,9 @@ impl Pair {
     }
 
     /// Goes through the last turns of all QPs without time: only what the caches hold changes.
-    fn replay(&mut self, turns: &[Turn]) {
+    fn replay(&mut self, turns: &[RequesterTurn]) {
         let rounds = turns.iter().map(|turn| turn.replayed).max().unwrap_or(0);
-        let mut places: Vec<Place> = turns.iter().map(|turn| turn.from).collect();
+        let mut places: Vec<SendPosition> = turns.iter().map(|turn| turn.from).collect();
         for round in (0..rounds).rev() {
             for (turn, place) in turns.iter().zip(&mut places).filter(|(turn, _)| turn.replayed > round) {
                 let lacking = turn.replayed_for.map(|replayed| replayed > round);
@@ -216,7 +216,7 @@ impl Pair {
     }
 
     /// QPs that have a slot when all begins are somewhere in their turn, so that its first part is behind them.
-    fn replay_begun(&mut self, turns: &[Turn], random: &mut Pcg32) {
+    fn replay_begun(&mut self, turns: &[RequesterTurn], random: &mut Pcg32) {
         for turn in turns.iter().filter(|turn| turn.has_slot) {
             let flow = &self.around.rings.flows[turn.flow];
             let packets = flow.packets_of(flow.messages_of_turn(turn.most)).min(turn.most[0]);
@@ -232,11 +232,11 @@ impl Pair {
     /// where it ends.
     fn replay_turn(
         &mut self,
-        turn: &Turn,
-        from: Place,
+        turn: &RequesterTurn,
+        from: SendPosition,
         [packets, messages]: [u64; 2],
         lacking: [bool; KINDS],
-    ) -> Place {
+    ) -> SendPosition {
         let flow = &self.around.rings.flows[turn.flow];
         let [requester, responder] = [flow.from.index(), flow.to.index()];
         if lacking[CONTEXTS] {
@@ -261,7 +261,7 @@ impl Pair {
     }
 
     /// Goes through so many packets of a message.
-    fn replay_packets(&mut self, turn: &Turn, at: Place, packets: u64, lacking: [bool; KINDS]) {
+    fn replay_packets(&mut self, turn: &RequesterTurn, at: SendPosition, packets: u64, lacking: [bool; KINDS]) {
         let flow = &self.around.rings.flows[turn.flow];
         let [requester, responder] = [flow.from.index(), flow.to.index()];
         let receive = flow.is_send(at.message).then(|| flow.sends_before(at.message));
@@ -283,7 +283,7 @@ impl Pair {
     }
 
     /// Queues of a QP and what is on its way.
-    fn begin_requester(&mut self, turn: &Turn, queues: Queues, random: &mut Pcg32) {
+    fn begin_requester(&mut self, turn: &RequesterTurn, queues: Queues, random: &mut Pcg32) {
         let Queues { are_empty, are_behind } = queues;
         let around = &mut self.around;
         let flow = &around.rings.flows[turn.flow];
@@ -303,7 +303,7 @@ impl Pair {
         (app.used, app.receives) = (used, receives);
         if are_empty {
             let phase = Picos::new(random.random_range(0..START.max(pause).count()));
-            around.events.at(phase, Event::Seen(turn.host, turn.qp, (seen - 1) as u32));
+            around.events.at(phase, PairEvent::Seen(turn.host, turn.qp, (seen - 1) as u32));
         }
         let of_message = if reads_next { [0, packets] } else { [sent, packets] };
         self.nics[requester].begin_requester(turn.qp, message, of_message, posted, ends_empty, flow.batch);
@@ -315,7 +315,7 @@ impl Pair {
         let shares = around.rings.flows.iter().any(|other| other.reads && other.from == flow.to);
         let back = if shares && random.random() { messages } else { 0 };
         if reads_next && !are_empty {
-            let view = View { host: turn.host, around: &mut self.around };
+            let view = NicView { host: turn.host, around: &mut self.around };
             let reads = self.nics[requester].begin_reads(turn.qp, [sent, back], &view);
             self.nics[responder].begin_owing(turn.peer, &reads, sent);
         }

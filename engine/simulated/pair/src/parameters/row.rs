@@ -10,7 +10,7 @@ use crate::model::Model;
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
+pub struct ParameterRow {
     /// The parameter.
     pub parameter: Parameter,
     /// Its path in a model file, by which it is called.
@@ -18,20 +18,20 @@ pub struct Row {
     /// The unit of its value; empty for a count, a share or a word.
     pub unit: &'static str,
     /// The values that a model file may have.
-    pub domain: Domain,
+    pub domain: ParameterDomain,
     /// Whether a calibration fits it.
     pub fitted: Fitted,
     /// Whether generated models draw it.
     pub drawn: Drawn,
     /// How generated models break it on purpose, which they do to one parameter of each kind.
-    pub broken: Option<Broken>,
+    pub broken: Option<Breakage>,
     /// Reads it from a model; none if the model leaves it out, or if it is a word.
     pub(super) get: fn(&Model) -> Option<f64>,
 }
 
 /// The values that a parameter may have.
 #[derive(Debug, Clone, Copy)]
-pub enum Domain {
+pub enum ParameterDomain {
     /// Any number of a range.
     Real(Range),
     /// The whole numbers of a range.
@@ -71,7 +71,7 @@ pub enum Fitted {
 
 /// A range from which a number is drawn, evenly by its logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Draw {
+pub struct DrawRange {
     /// The least value.
     pub low: f64,
     /// The largest value.
@@ -86,15 +86,15 @@ pub enum Drawn {
     /// They do not, for this reason.
     No(&'static str),
     /// Alone.
-    Alone(Draw),
+    Alone(DrawRange),
     /// As one of the pairs of line rate and PCIe bandwidth.
     WithPort,
     /// By the way in which the NIC uses contexts: in several tables for a turn of many packets, or in one for a few.
-    ByContexts([Draw; 2]),
+    ByContexts([DrawRange; 2]),
     /// As above, but without chance.
     OfContexts([f64; 2]),
     /// From a number that is drawn, which has this name.
-    From(&'static str, Draw),
+    From(&'static str, DrawRange),
     /// From the number of this other parameter, so that their ratio is kept.
     Along(Parameter),
     /// One of two words.
@@ -108,7 +108,7 @@ pub enum Drawn {
 
 /// How a generated model breaks a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum Breakage {
     /// A cache that is far too small.
     Small,
     /// A path with far too few misses at a time.
@@ -117,33 +117,33 @@ pub enum Broken {
     Serialised,
 }
 
-impl Domain {
+impl ParameterDomain {
     /// Whether only whole numbers are in it.
     pub fn is_whole(&self) -> bool {
         matches!(self, Self::Whole(_) | Self::Mtu)
     }
 }
 
-impl Row {
+impl ParameterRow {
     /// What is wrong with a model's value; none if nothing is, or if the model leaves it out.
     pub(crate) fn refusal(&self, model: &Model) -> Option<String> {
         let value = (self.get)(model)?;
         match self.domain {
-            Domain::Real(range) | Domain::Whole(range) => {
+            ParameterDomain::Real(range) | ParameterDomain::Whole(range) => {
                 (!range.ends.contains(&value)).then(|| (range.refusal)(value))
             }
-            Domain::Mtu => {
+            ParameterDomain::Mtu => {
                 let is_one = kelpie_spaces::Mtu::try_from(value as u64).is_ok();
                 (!is_one).then(|| format!("Some({value}) must be a path MTU or null"))
             }
-            Domain::Words(_) => None,
+            ParameterDomain::Words(_) => None,
         }
     }
 }
 
 impl Parameter {
     /// Its row.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static ParameterRow {
         &TABLE[self as usize]
     }
 
@@ -159,7 +159,7 @@ impl Parameter {
 
     /// Those that a calibration fits, in the order in which it begins.
     pub fn fitted() -> Vec<Self> {
-        let turn = |row: &Row| match row.fitted {
+        let turn = |row: &ParameterRow| match row.fitted {
             Fitted::Yes { turn, .. } => Some((turn, row.parameter)),
             Fitted::Along(_) | Fitted::No(_) => None,
         };
@@ -170,7 +170,7 @@ impl Parameter {
 
     /// Those that keep their ratio to this one while it is fitted.
     pub fn along(self) -> Vec<Self> {
-        let is_along = |row: &&Row| matches!(row.fitted, Fitted::Along(to) if to == self);
+        let is_along = |row: &&ParameterRow| matches!(row.fitted, Fitted::Along(to) if to == self);
         TABLE.iter().filter(is_along).map(|row| row.parameter).collect()
     }
 }

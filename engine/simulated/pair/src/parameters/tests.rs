@@ -10,7 +10,7 @@ use super::*;
 use crate::load::names;
 
 /// A key of a model file: its path, what the format says of it, and the words that it may be.
-struct Key {
+struct ModelKey {
     path: String,
     about: String,
     unit: String,
@@ -18,7 +18,7 @@ struct Key {
 }
 
 /// All keys of a model file, whether or not any model has them: the leaves of its schema.
-fn keys() -> Vec<Key> {
+fn keys() -> Vec<ModelKey> {
     let schema = schemars::schema_for!(Model).to_value();
     let mut keys = Vec::new();
     let groups = schema["properties"].as_object().expect("a model is a map");
@@ -29,7 +29,7 @@ fn keys() -> Vec<Key> {
 }
 
 /// Adds the keys of a node, of which `about` says what it is.
-fn walk(schema: &Value, node: &Value, path: &str, about: &str, keys: &mut Vec<Key>) {
+fn walk(schema: &Value, node: &Value, path: &str, about: &str, keys: &mut Vec<ModelKey>) {
     if let Some(parts) = node["properties"].as_object() {
         for (name, part) in parts {
             let own = part["description"].as_str().unwrap_or_default();
@@ -44,7 +44,7 @@ fn walk(schema: &Value, node: &Value, path: &str, about: &str, keys: &mut Vec<Ke
     let (before, unit) = about.split_once("Units: ").unwrap_or((&about, "."));
     let (unit, after) = unit.split_once('.').expect("a unit ends its sentence");
     let about = format!("{}{after}", before.trim_end());
-    keys.push(Key { path: path.to_owned(), about, unit: unit.to_owned(), words });
+    keys.push(ModelKey { path: path.to_owned(), about, unit: unit.to_owned(), words });
 }
 
 /// What a node refers to, be it optional or not.
@@ -87,7 +87,7 @@ fn every_number_of_a_model_is_read_by_its_row() {
             read.extend((row.get)(model).map(|_| row.path));
         }
     }
-    let is_unread = |row: &&Row| !matches!(row.domain, Words(_)) && !read.contains(row.path);
+    let is_unread = |row: &&ParameterRow| !matches!(row.domain, Words(_)) && !read.contains(row.path);
     assert_eq!(TABLE.iter().find(is_unread).map(|row| row.path), None, "no model of this test has it");
 }
 
@@ -148,7 +148,7 @@ fn what_goes_along_goes_with_one_that_is_fitted_and_drawn() {
     }
 }
 
-fn values(domain: &Domain) -> String {
+fn values(domain: &ParameterDomain) -> String {
     let written = |value: f64| if value % 1e9 == 0.0 && value > 0.0 { format!("{value:e}") } else { value.to_string() };
     match domain {
         Real(range) | Whole(range) => {
@@ -168,7 +168,7 @@ fn values(domain: &Domain) -> String {
     }
 }
 
-fn fitted(row: &Row) -> String {
+fn fitted(row: &ParameterRow) -> String {
     match row.fitted {
         Fitted::Yes { .. } => "yes".to_owned(),
         Fitted::Along(with) => format!("along with `{with}`"),
@@ -176,8 +176,8 @@ fn fitted(row: &Row) -> String {
     }
 }
 
-fn drawn(row: &Row) -> String {
-    let range = |draw: &Draw| format!("{} to {}", draw.low, draw.high);
+fn drawn(row: &ParameterRow) -> String {
+    let range = |draw: &DrawRange| format!("{} to {}", draw.low, draw.high);
     let drawn = match &row.drawn {
         Drawn::No(why) => format!("no: {why}"),
         Drawn::Alone(draw) => range(draw),

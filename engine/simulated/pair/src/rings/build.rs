@@ -2,12 +2,12 @@
 
 use kelpie_engine::MeasureError;
 use kelpie_engine::plan::{GRH_SIZE, WQE_SEGMENT};
-use kelpie_nic::packet::{Operation, Ports};
-use kelpie_nic::qp::{Connection, Region, Transport};
+use kelpie_nic::packet::{PacketPorts, WrOperation};
+use kelpie_nic::qp::{Connection, Region, TransportService};
 use kelpie_spaces::{Batch, Device, Flow, Host, Opcode, QpType, Workload};
 
-use super::{FlowRings, LINE, PAGE_BITS, REGION_BITS, Request, Rings, Rotation};
-use crate::bond::Bond;
+use super::{FlowRings, LINE, PAGE_BITS, REGION_BITS, RegionRotation, RingRequest, Rings};
+use crate::bond::BondedHosts;
 use crate::model::Model;
 
 /// What stands before inline data in a WQE. Units: bytes. Source: `struct mlx5_wqe_inl_data_seg`.
@@ -33,7 +33,7 @@ impl Rings {
         Ok(rings)
     }
 
-    fn add(&mut self, model: &Model, flow: &Flow, ports: &[[Ports; 2]]) -> Result<(), MeasureError> {
+    fn add(&mut self, model: &Model, flow: &Flow, ports: &[[PacketPorts; 2]]) -> Result<(), MeasureError> {
         // Each is named, so that the compiler asks what the driver makes of a new one.
         let &Flow {
             from,
@@ -56,10 +56,10 @@ impl Rings {
         } = flow;
         let vector = vector(flow)?;
         let elements = vector.iter().map(|request| request.list.len() as u64).sum::<u64>();
-        let sends_of_vector = vector.iter().filter(|request| request.operation == Operation::Send).count() as u64;
+        let sends_of_vector = vector.iter().filter(|request| request.operation == WrOperation::Send).count() as u64;
         let is_datagram = qp_type == QpType::Ud;
         let longest = vector.iter().map(|request| request.bytes).max().unwrap_or(1);
-        let sends = vector.iter().any(|request| request.operation == Operation::Send);
+        let sends = vector.iter().any(|request| request.operation == WrOperation::Send);
         let receive_list =
             if recv_sge.is_empty() { vec![longest] } else { recv_sge.iter().map(|size| size.0).collect() };
         let grh = if is_datagram { GRH_SIZE } else { 0 };
@@ -76,7 +76,7 @@ impl Rings {
             }));
             let stride = longest.max(1).next_multiple_of(LINE);
             let places = memory.mr_size.0.saturating_sub(longest) / stride + 1;
-            let rotation = Rotation { first, per_qp: memory.mrs.into(), stride, places };
+            let rotation = RegionRotation { first, per_qp: memory.mrs.into(), stride, places };
             let all = (memory.mr_size.0.max(longest) >> PAGE_BITS).div_ceil(8).max(1) as u32;
             self.lines[host.index()].extend((0..count).map(|_| all));
             Ok(rotation)
@@ -87,19 +87,19 @@ impl Rings {
         let longest_receive = receive_list.iter().copied().max().unwrap_or(1);
         let stride = longest_receive.next_multiple_of(LINE);
         let places = memory.to.mr_size.0.saturating_sub(longest_receive) / stride + 1;
-        let receive = Rotation { stride, places, ..remote };
+        let receive = RegionRotation { stride, places, ..remote };
         let [depth, batch] = [wq_depth.send, batch].map(u64::from);
         let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch)) / batch * batch;
         let stride = vector.iter().map(|request| request.lines).max().unwrap_or(1);
         let connection = Connection {
             transport: match qp_type {
-                QpType::Rc => Transport::Reliable,
-                QpType::Uc => Transport::Unreliable,
-                QpType::Ud => Transport::Datagram,
+                QpType::Rc => TransportService::Reliable,
+                QpType::Uc => TransportService::Unreliable,
+                QpType::Ud => TransportService::Datagram,
             },
             peer: 0,
             is_loopback: from == to,
-            ports: Ports::default(),
+            ports: PacketPorts::default(),
             mtu: model.port.force_mtu.unwrap_or(mtu.bytes()),
             max_reads: model.processing.max_reads,
             send_stride: stride,
@@ -123,7 +123,7 @@ impl Rings {
             path_delay_ns,
             name: name(qp_type, &vector),
             sends,
-            reads: vector.iter().any(|request| request.operation == Operation::Read),
+            reads: vector.iter().any(|request| request.operation == WrOperation::Read),
             vector,
             elements,
             sends_of_vector,
@@ -138,7 +138,7 @@ impl Rings {
     }
 
     /// Creates the QPs of the flow that comes next, at both ends.
-    fn connect(&mut self, flow: &Flow, connection: Connection, ports: &[[Ports; 2]]) {
+    fn connect(&mut self, flow: &Flow, connection: Connection, ports: &[[PacketPorts; 2]]) {
         let number = self.flows.len() as u32;
         let mut create = |host: Host, is_requester: bool| {
             let first = self.qps[host.index()].len() as u32;
@@ -159,20 +159,20 @@ impl Rings {
 }
 
 /// What a flow is called: its transport and its operations.
-fn name(qp_type: QpType, vector: &[Request]) -> String {
+fn name(qp_type: QpType, vector: &[RingRequest]) -> String {
     let operations = [
-        (Operation::Send, "SEND"),
-        (Operation::Write, "WRITE"),
-        (Operation::Read, "READ"),
-        (Operation::Atomic, "ATOMIC"),
+        (WrOperation::Send, "SEND"),
+        (WrOperation::Write, "WRITE"),
+        (WrOperation::Read, "READ"),
+        (WrOperation::Atomic, "ATOMIC"),
     ];
     let used = operations.iter().filter(|(op, _)| vector.iter().any(|request| request.operation == *op));
     format!("{qp_type}_{}", used.map(|(_, name)| *name).collect::<Vec<_>>().join("+"))
 }
 
 /// The ports of both ends of each flow's QPs; none if hosts have one port.
-fn ports(model: &Model, flows: &[Flow]) -> Result<Vec<Vec<[Ports; 2]>>, MeasureError> {
-    if let Some(bond) = Bond::of(model) {
+fn ports(model: &Model, flows: &[Flow]) -> Result<Vec<Vec<[PacketPorts; 2]>>, MeasureError> {
+    if let Some(bond) = BondedHosts::of(model) {
         return Ok(bond.ports(flows));
     }
     match flows.iter().find(|flow| flow.ports != kelpie_spaces::Ports::Hashed) {
@@ -184,7 +184,7 @@ fn ports(model: &Model, flows: &[Flow]) -> Result<Vec<Vec<[Ports; 2]>>, MeasureE
     }
 }
 
-fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
+fn vector(flow: &Flow) -> Result<Vec<RingRequest>, MeasureError> {
     let from_gpu = matches!(flow.memory.from.device, Device::Gpu(_));
     let (mut before, mut sends_before) = (0, 0);
     // Which request a vector begins with makes no difference to who goes through it for long.
@@ -193,10 +193,10 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
     let least = (0..flow.pattern.len()).min_by_key(words).unwrap_or(0);
     let each = rotated(least).map(|request| {
         let operation = match request.op {
-            Opcode::Send => Operation::Send,
-            Opcode::Write => Operation::Write,
-            Opcode::Read => Operation::Read,
-            Opcode::FetchAdd | Opcode::CmpSwap => Operation::Atomic,
+            Opcode::Send => WrOperation::Send,
+            Opcode::Write => WrOperation::Write,
+            Opcode::Read => WrOperation::Read,
+            Opcode::FetchAdd | Opcode::CmpSwap => WrOperation::Atomic,
             other @ (Opcode::SendWithImm | Opcode::WriteWithImm) => {
                 let reason = format!("the simulated subsystem has no immediate data, so no {other}");
                 return Err(MeasureError::Unsupported { reason });
@@ -217,11 +217,11 @@ fn vector(flow: &Flow) -> Result<Vec<Request>, MeasureError> {
         };
         // A segment of control, one of remote address for one-sided operations, one of operands for atomics, then the
         // data.
-        let address = if operation == Operation::Send { 0 } else { WQE_SEGMENT };
-        let wqe = WQE_SEGMENT + address + if operation == Operation::Atomic { WQE_SEGMENT } else { 0 } + data;
-        let request = Request { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };
+        let address = if operation == WrOperation::Send { 0 } else { WQE_SEGMENT };
+        let wqe = WQE_SEGMENT + address + if operation == WrOperation::Atomic { WQE_SEGMENT } else { 0 } + data;
+        let request = RingRequest { operation, bytes, before, sends_before, lines: wqe.div_ceil(LINE) as u32, list };
         before += request.list.len() as u64;
-        sends_before += u64::from(operation == Operation::Send);
+        sends_before += u64::from(operation == WrOperation::Send);
         Ok(request)
     });
     each.collect()

@@ -20,14 +20,14 @@ fn healthy(number: u64) -> Experiment {
 }
 
 /// A writer with a campaign, and a follower of it.
-fn begun(path: &Path) -> (Store, CampaignId, CampaignLock, Follower) {
+fn begun(path: &Path) -> (Store, CampaignId, CampaignLock, CampaignFollower) {
     let mut store = Store::create(path).unwrap();
     let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
-    let follower = Follower::new(path, &store.campaign(id).unwrap());
+    let follower = CampaignFollower::new(path, &store.campaign(id).unwrap());
     (store, id, lock, follower)
 }
 
-fn numbers(news: &News) -> Vec<u64> {
+fn numbers(news: &CampaignNews) -> Vec<u64> {
     news.experiments.iter().map(|brief| brief.number).collect()
 }
 
@@ -134,7 +134,7 @@ fn following_changes_nothing_and_never_blocks_the_writer() {
         let read = std::thread::spawn(move || {
             let mut store = Store::open_to_read(&path).unwrap();
             let campaign = store.campaigns().unwrap().remove(0);
-            (campaign.definition.seed, Follower::new(&path, &campaign).read().unwrap().stored)
+            (campaign.definition.seed, CampaignFollower::new(&path, &campaign).read().unwrap().stored)
         });
         let read = read.join().expect("reading does not wait for the writer");
         transaction.commit().await?;
@@ -146,7 +146,7 @@ fn following_changes_nothing_and_never_blocks_the_writer() {
     let reader_path = path.clone();
     let campaign = writer.campaign(id).unwrap();
     let reader = std::thread::spawn(move || {
-        let mut follower = Follower::new(&reader_path, &campaign);
+        let mut follower = CampaignFollower::new(&reader_path, &campaign);
         let mut seen = 0;
         while seen < 200 {
             seen += follower.read().expect("a reader is never turned away").experiments.len();

@@ -14,9 +14,9 @@ const PERIOD: Duration = Duration::from_mins(1);
 
 /// A log for strangers.
 #[derive(Debug, Default)]
-pub struct RareLog(Mutex<Option<(Instant, u64)>>);
+pub struct LimitedLog(Mutex<Option<(Instant, u64)>>);
 
-impl RareLog {
+impl LimitedLog {
     /// Whether to log one more line; says how many were left out before.
     pub fn wants(&self) -> bool {
         let mut since = locked(&self.0);
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_a_few_lines() {
-        let log = RareLog::default();
+        let log = LimitedLog::default();
         assert_eq!((0..10_000).filter(|_| log.wants()).count() as u64, MOST);
     }
 }

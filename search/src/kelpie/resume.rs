@@ -5,14 +5,14 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::Search;
+use super::experiments::Experiments;
 use super::explore::Explorer;
-use super::known::Known;
-use super::lab::Lab;
+use super::open_finding::OpenFinding;
 use super::reduce::Needs;
-use super::touched::Touched;
+use super::touched_anomalies::TouchedAnomaly;
 use crate::checkpoint::Checkpoint;
 use crate::config::{Algorithm, Config};
-use crate::discovery::{Discovery, Spent, Yields};
+use crate::discovery::{Discovery, RefiningExperiments, Yields};
 use crate::oracle::Oracle;
 
 impl<'a, O: Oracle> Search<'a, O> {
@@ -23,7 +23,7 @@ impl<'a, O: Oracle> Search<'a, O> {
         from: Option<Checkpoint>,
         oracle: &'a mut O,
     ) -> Result<Self, O::Error> {
-        let mut lab = Lab::new(space, Pcg64::seed_from_u64(config.seed), oracle);
+        let mut lab = Experiments::new(space, Pcg64::seed_from_u64(config.seed), oracle);
         let going_on = from.and_then(|from| Some((from.discovery?, from.rng, from.experiments)));
         if let Some((state, rng, experiments)) = going_on
             && lab.has_read_past(experiments, state.learnt)?
@@ -40,16 +40,16 @@ impl<'a, O: Oracle> Search<'a, O> {
             avoided: config.known.clone(),
             touched: Vec::new(),
             yields: Yields::default(),
-            spent: Spent::default(),
+            spent: RefiningExperiments::default(),
             idle: 0,
         })
     }
 
-    fn of(state: Discovery, lab: Lab<'a, O>, config: &Config) -> Self {
+    fn of(state: Discovery, lab: Experiments<'a, O>, config: &Config) -> Self {
         let past = lab.notes().past();
         let explorer = Explorer::of(&state.explored, lab.space, &past);
-        let findings = state.findings.iter().map(|finding| Known::of(finding, &past)).collect();
-        let touched = state.touched.iter().map(|touched| Touched::of(touched, &past)).collect();
+        let findings = state.findings.iter().map(|finding| OpenFinding::of(finding, &past)).collect();
+        let touched = state.touched.iter().map(|touched| TouchedAnomaly::of(touched, &past)).collect();
         Self {
             explorer,
             findings,
@@ -71,8 +71,8 @@ impl<'a, O: Oracle> Search<'a, O> {
             let discovery = Discovery {
                 explored: explorer.state(number),
                 needs: needs.0.clone(),
-                findings: findings.iter().map(Known::state).collect(),
-                touched: touched.iter().map(Touched::state).collect(),
+                findings: findings.iter().map(OpenFinding::state).collect(),
+                touched: touched.iter().map(TouchedAnomaly::state).collect(),
                 yields: yields.clone(),
                 spent: *spent,
                 idle: *idle,

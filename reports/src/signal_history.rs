@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use kelpie_search::Purpose as Asked;
-use kelpie_store::Purpose;
+use kelpie_store::StoredPurpose;
 
 /// Stretches of a campaign of which the ends are kept. Source: our choice, because a plot has not many more pixels.
 const STRETCHES: u64 = 800;
@@ -19,9 +19,9 @@ struct Stretch {
 
 /// The lowest and the highest value of each stretch of experiments.
 #[derive(Debug, Clone, Default)]
-pub struct Ends(Vec<Stretch>);
+pub struct Extremes(Vec<Stretch>);
 
-impl Ends {
+impl Extremes {
     fn take(&mut self, index: u64, experiment: u64, value: f64) {
         let here = (experiment, value);
         match self.0.last_mut() {
@@ -49,11 +49,11 @@ impl Ends {
 
 /// A signal over a campaign.
 #[derive(Debug, Clone, Default)]
-pub struct Course {
+pub struct SignalHistory {
     /// Of experiments that search.
-    pub searching: Ends,
+    pub searching: Extremes,
     /// Of experiments that reduce a finding to its conditions.
-    pub reducing: Ends,
+    pub reducing: Extremes,
     /// Its values where findings were first seen, by experiment.
     pub at_findings: BTreeMap<u64, f64>,
     /// Its highest value.
@@ -62,7 +62,7 @@ pub struct Course {
     count: u64,
 }
 
-impl Course {
+impl SignalHistory {
     /// Its mean over the experiments that have it.
     pub fn mean(&self) -> f64 {
         self.sum / self.count.max(1) as f64
@@ -71,21 +71,21 @@ impl Course {
 
 /// All signals of a campaign.
 #[derive(Debug, Clone, Default)]
-pub struct Courses {
+pub struct SignalHistories {
     /// Experiments of a stretch.
     stretch: u64,
     found_at: Vec<u64>,
-    by_name: BTreeMap<String, Course>,
+    by_name: BTreeMap<String, SignalHistory>,
 }
 
-impl Courses {
+impl SignalHistories {
     /// Of a campaign of about so many experiments, whose findings were first seen in these.
     pub fn new(experiments: u64, found_at: Vec<u64>) -> Self {
         Self { stretch: experiments.div_ceil(STRETCHES).max(1), found_at, by_name: BTreeMap::new() }
     }
 
     /// Takes the signals of the next experiment.
-    pub fn take(&mut self, experiment: u64, purpose: &Purpose, signals: BTreeMap<String, f64>) {
+    pub fn take(&mut self, experiment: u64, purpose: &StoredPurpose, signals: BTreeMap<String, f64>) {
         let is_aimed = purpose.asked().is_some_and(Asked::is_aimed);
         let is_marked = self.found_at.contains(&experiment);
         for (name, value) in signals {
@@ -101,12 +101,12 @@ impl Courses {
     }
 
     /// A signal; `None` if no experiment has it.
-    pub fn get(&self, name: &str) -> Option<&Course> {
+    pub fn get(&self, name: &str) -> Option<&SignalHistory> {
         self.by_name.get(name)
     }
 
     /// Every signal by its name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Course)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &SignalHistory)> {
         self.by_name.iter().map(|(name, course)| (name.as_str(), course))
     }
 }
@@ -115,8 +115,8 @@ impl Courses {
 mod tests {
     use super::*;
 
-    fn taken(experiments: u64, values: impl Fn(u64) -> f64) -> Course {
-        let mut courses = Courses::new(experiments, vec![2]);
+    fn taken(experiments: u64, values: impl Fn(u64) -> f64) -> SignalHistory {
+        let mut courses = SignalHistories::new(experiments, vec![2]);
         for number in 1..=experiments {
             let signals = BTreeMap::from([("x".to_owned(), values(number))]);
             let purpose = if number % 10 == 0 { Asked::Mfs } else { Asked::Search };

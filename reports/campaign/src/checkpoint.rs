@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A checkpoint of the search with what the campaign itself has to know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Standing {
+pub struct CampaignCheckpoint {
     /// Whose search it is of.
     kelpie: String,
     pub search: Checkpoint,
@@ -20,7 +20,7 @@ pub struct Standing {
     pub survived: Option<Workload>,
 }
 
-impl Standing {
+impl CampaignCheckpoint {
     pub fn new(search: Checkpoint, skipped: u64, anomalies: u64, survived: Option<Workload>) -> Self {
         Self { kelpie: env!("CARGO_PKG_VERSION").to_owned(), search, skipped, anomalies, survived }
     }

@@ -82,23 +82,23 @@ pub fn of_finding(
 
 /// What the control workload says of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Control {
+pub struct ControlReport {
     /// How often it was measured.
     pub measurements: usize,
     /// When its rate was another than at first.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<RateChange>,
 }
 
 /// A rate that was not as at first.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Moved {
+pub struct RateChange {
     /// Experiments that were over by then.
     pub after: u64,
     /// Relative change; below 0 is slower.
     pub change: f64,
 }
 
-impl Control {
+impl ControlReport {
     /// Of a campaign; none if nothing was measured.
     pub fn of(rows: &[MeasuredAgain]) -> Option<Self> {
         let controls: Vec<&MeasuredAgain> = rows.iter().filter(|row| row.finding.is_none()).collect();
@@ -109,7 +109,7 @@ impl Control {
             let squares: f64 = [row.deviation, first.deviation, varies].map(|one| one * one).iter().sum();
             let clear = CLEAR * squares.sqrt();
             let has_moved = change.abs() > DRIFT && (row.bps - first.bps).abs() > clear;
-            has_moved.then_some(Moved { after: row.after, change })
+            has_moved.then_some(RateChange { after: row.after, change })
         };
         Some(Self { measurements: controls.len(), moved: controls.iter().filter_map(moved).collect() })
     }
@@ -124,7 +124,7 @@ fn run_to_run(controls: &[&MeasuredAgain]) -> f64 {
     if steps.len() < 3 { 0.0 } else { steps[(steps.len() - 1) / 2] / NORMAL_MEDIAN }
 }
 
-impl fmt::Display for Control {
+impl fmt::Display for ControlReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(last) = self.moved.last() else {
             return write!(f, "the control workload, measured {} times, ran as at first", self.measurements);
@@ -177,7 +177,7 @@ mod tests {
         let control = |rates: &[f64]| {
             let rows = rates.iter().enumerate();
             let rows = rows.map(|(at, rate)| row(25 * at as u64, None, Verdict::Healthy, *rate));
-            Control::of(&rows.collect::<Vec<_>>()).expect("measured").moved
+            ControlReport::of(&rows.collect::<Vec<_>>()).expect("measured").moved
         };
         assert_eq!(control(&[100.0, 95.0, 104.0, 109.0]), []);
         let moved = control(&[100.0, 99.0, 80.0]);
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(control(&[100.0, 121.0, 98.0, 119.0, 100.0, 122.0]), [], "it varies so from run to run");
         // More than a tenth, and within what the samples vary.
         let unclear = [row(0, None, Verdict::Healthy, 10.0), row(25, None, Verdict::Healthy, 15.0)];
-        assert_eq!(Control::of(&unclear).map(|control| control.moved), Some(Vec::new()));
-        assert_eq!(Control::of(&[]), None);
+        assert_eq!(ControlReport::of(&unclear).map(|control| control.moved), Some(Vec::new()));
+        assert_eq!(ControlReport::of(&[]), None);
     }
 }

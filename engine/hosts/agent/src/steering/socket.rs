@@ -14,12 +14,12 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tracing::{info, warn};
 
-use super::crowd::{Crowd, Place};
 use super::ends::present;
 use super::ledger::{Ledger, MOST_QPS};
-use super::link::{Link, PlannerAddress};
+use super::link::{PlannerAddress, PlannerClient};
 use super::processes;
-use super::words::{Answer, Ask, Qp};
+use super::program_limits::{Place, ProgramLimits};
+use super::words::{PlannerAnswer, PlannerRequest, ProgramQp};
 use crate::lease::locked;
 
 /// Longest wait for the planner: programs wait 50 ms for all of it. And if the agent can choose instead.
@@ -43,7 +43,7 @@ const NEW: Duration = Duration::from_secs(1);
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
-pub enum DoorError {
+pub enum SteeringSocketError {
     /// The socket cannot be made.
     #[error("cannot listen on {}", path.display())]
     Listen {
@@ -66,7 +66,7 @@ pub enum DoorError {
 
 /// How programs ask.
 #[derive(Debug, Clone)]
-pub struct Door {
+pub struct SteeringSocket {
     /// Path of the socket.
     pub socket: PathBuf,
     /// The group that may ask; only this user's programs if there is none.
@@ -79,20 +79,20 @@ pub struct Door {
     pub machine: Machine,
 }
 
-impl Door {
+impl SteeringSocket {
     /// Listens from now on.
     ///
     /// # Errors
     /// Where the socket cannot be made.
-    pub fn open(self) -> Result<(), DoorError> {
+    pub fn open(self) -> Result<(), SteeringSocketError> {
         let listener = listen(&self.socket, self.group.as_deref())?;
         info!(socket = %self.socket.display(), planner = self.planner.address, "programs can ask for source ports");
         let (tells, connected) = mpsc::channel(1);
         let desk = Arc::new(Desk {
             machine: self.machine,
-            link: Link::new(self.planner, tells),
+            link: PlannerClient::new(self.planner, tells),
             own: Mutex::default(),
-            crowd: Mutex::new(Crowd::new(self.most_a_second)),
+            crowd: Mutex::new(ProgramLimits::new(self.most_a_second)),
             ledger: Mutex::default(),
             news: Notify::new(),
             stale: Mutex::default(),
@@ -103,13 +103,14 @@ impl Door {
     }
 }
 
-fn listen(path: &Path, group: Option<&str>) -> Result<UnixListener, DoorError> {
-    let failed = |source| DoorError::Listen { path: path.to_owned(), source };
-    let group = group.map(|name| group_id(name).ok_or_else(|| DoorError::Group(name.to_owned()))).transpose()?;
+fn listen(path: &Path, group: Option<&str>) -> Result<UnixListener, SteeringSocketError> {
+    let failed = |source| SteeringSocketError::Listen { path: path.to_owned(), source };
+    let group =
+        group.map(|name| group_id(name).ok_or_else(|| SteeringSocketError::Group(name.to_owned()))).transpose()?;
     match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => return Err(DoorError::Occupied(path.to_owned())),
+        Ok(found) if !found.file_type().is_socket() => return Err(SteeringSocketError::Occupied(path.to_owned())),
         Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-            return Err(DoorError::InUse(path.to_owned()));
+            return Err(SteeringSocketError::InUse(path.to_owned()));
         }
         // Of an agent that was killed.
         Ok(_) => std::fs::remove_file(path).map_err(failed)?,
@@ -154,10 +155,10 @@ async fn accept(listener: UnixListener, desk: Arc<Desk>) {
 /// What serves programs.
 struct Desk {
     machine: Machine,
-    link: Link,
+    link: PlannerClient,
     /// This host's addresses, and when they were looked at.
     own: Mutex<Option<(Instant, Vec<String>)>>,
-    crowd: Mutex<Crowd>,
+    crowd: Mutex<ProgramLimits>,
     ledger: Mutex<Ledger>,
     /// There is something that the planner has to learn.
     news: Notify,
@@ -192,7 +193,7 @@ impl Desk {
             let Ok(text) = std::str::from_utf8(&line) else { break };
             locked(&self.crowd).speaks(place);
             let words: Vec<&str> = text.split_whitespace().collect();
-            let own = |qp: &str| Some(Qp { process: process.to_owned(), qp: qp.parse().ok()? });
+            let own = |qp: &str| Some(ProgramQp { process: process.to_owned(), qp: qp.parse().ok()? });
             let answer = match words[..] {
                 ["ask", qp, from, to] => match (own(qp), address(from), address(to)) {
                     (Some(qp), Some(from), Some(to)) => {
@@ -222,7 +223,7 @@ impl Desk {
     }
 
     /// What a program is answered: what the planner says, or what is chosen here if it is slow or away.
-    async fn ask(&self, qp: Qp, from: String, to: String) -> String {
+    async fn ask(&self, qp: ProgramQp, from: String, to: String) -> String {
         if !locked(&self.crowd).allows(&qp.process, Instant::now()) {
             return "none too many questions in this second".to_owned();
         }
@@ -242,14 +243,14 @@ impl Desk {
         }
         if self.link.is_up() && (self.link.is_quick() || !is_known) {
             let limit = if is_known { SOON } else { PATIENCE };
-            let grant = Ask::Grant { qp: qp.clone(), from: from.clone(), to: to.clone() };
+            let grant = PlannerRequest::Grant { qp: qp.clone(), from: from.clone(), to: to.clone() };
             match self.link.ask(grant, limit).await {
-                Some(Answer::Granted(lease)) => {
+                Some(PlannerAnswer::Granted(lease)) => {
                     let said = said(&lease);
                     locked(&self.ledger).granted(&qp, lease);
                     return said;
                 }
-                Some(Answer::Refused(why)) => {
+                Some(PlannerAnswer::Refused(why)) => {
                     return format!("none {}", why.chars().filter(|c| !c.is_control()).take(150).collect::<String>());
                 }
                 Some(_) => return "none the planner said something else".to_owned(),
@@ -284,7 +285,7 @@ impl Desk {
     }
 
     /// A QP is gone; the planner learns it soon, or once it is there again. No program waits for that.
-    fn gone(&self, qp: Qp) {
+    fn gone(&self, qp: ProgramQp) {
         locked(&self.ledger).gone(vec![qp]);
         self.news.notify_one();
     }
@@ -317,7 +318,7 @@ impl Desk {
     async fn tell(&self) {
         loop {
             let Some(news) = locked(&self.ledger).news() else { return };
-            if !matches!(self.link.ask(news.clone(), UNHURRIED).await, Some(Answer::Noted {})) {
+            if !matches!(self.link.ask(news.clone(), UNHURRIED).await, Some(PlannerAnswer::Noted {})) {
                 return locked(&self.ledger).untold(news);
             }
         }
@@ -325,8 +326,8 @@ impl Desk {
 
     /// Says what this host's ports are now, and asks which paths lead from them.
     async fn learn(&self) {
-        let ends = Ask::Ends(present(&self.machine));
-        if let Some(Answer::Stale(stale)) = self.link.ask(ends, UNHURRIED).await {
+        let ends = PlannerRequest::Ends(present(&self.machine));
+        if let Some(PlannerAnswer::Stale(stale)) = self.link.ask(ends, UNHURRIED).await {
             let before = std::mem::replace(&mut *locked(&self.stale), stale.clone());
             for what in stale.iter().filter(|what| !before.contains(what)) {
                 warn!(what, "the planner steers no QP to or from this port: probe its paths again");
@@ -334,13 +335,13 @@ impl Desk {
         }
         let own = addresses(&self.machine);
         *locked(&self.own) = Some((Instant::now(), own.clone()));
-        if let Some(Answer::Ways(ways)) = self.link.ask(Ask::Ways(own), UNHURRIED).await {
+        if let Some(PlannerAnswer::Ways(ways)) = self.link.ask(PlannerRequest::Ways(own), UNHURRIED).await {
             locked(&self.ledger).set_ways(ways);
         }
     }
 
     async fn compare(&self) {
-        if let Some(Answer::Held(theirs)) = self.link.ask(Ask::Held {}, UNHURRIED).await {
+        if let Some(PlannerAnswer::Held(theirs)) = self.link.ask(PlannerRequest::Held {}, UNHURRIED).await {
             locked(&self.ledger).compare(theirs, processes::is_alive);
         }
     }

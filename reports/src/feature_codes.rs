@@ -6,22 +6,22 @@ use kelpie_spaces::{Condition, Direction, Feature, FeatureValue, Workload, loade
 
 /// Workloads in the order in which they came.
 #[derive(Debug, Clone)]
-pub(crate) struct Codes {
+pub(crate) struct FeatureCodes {
     /// The values of each feature that occur; a value's place is its number.
     values: [Vec<FeatureValue>; Feature::COUNT],
     numbers: [HashMap<FeatureValue, u32>; Feature::COUNT],
     /// The sets of loaded directions that occur.
     loads: Vec<Vec<Direction>>,
-    rows: Vec<Row>,
+    rows: Vec<CodedWorkload>,
 }
 
 #[derive(Debug, Clone)]
-struct Row {
+struct CodedWorkload {
     features: [u32; Feature::COUNT],
     load: u32,
 }
 
-impl Default for Codes {
+impl Default for FeatureCodes {
     fn default() -> Self {
         Self {
             values: std::array::from_fn(|_| Vec::new()),
@@ -32,7 +32,7 @@ impl Default for Codes {
     }
 }
 
-impl Codes {
+impl FeatureCodes {
     pub(crate) fn of<'w>(workloads: impl IntoIterator<Item = &'w Workload>) -> Self {
         let mut codes = Self::default();
         workloads.into_iter().for_each(|workload| codes.push(workload));
@@ -55,7 +55,7 @@ impl Codes {
             self.loads.push(loaded);
             self.loads.len() - 1
         });
-        self.rows.push(Row { features, load: load as u32 });
+        self.rows.push(CodedWorkload { features, load: load as u32 });
     }
 
     /// Whether the workload of this place fulfils all conditions.
@@ -101,7 +101,7 @@ mod tests {
         let space = Space::catalog("full").unwrap();
         let mut rng = Pcg64::seed_from_u64(15);
         let workloads: Vec<Workload> = (0..200).map(|_| space.sample(&mut rng)).collect();
-        let codes = Codes::of(&workloads);
+        let codes = FeatureCodes::of(&workloads);
         for other in (0..50).map(|_| space.sample(&mut rng)).chain(workloads[..5].to_vec()) {
             let condition = |feature| Condition {
                 feature,

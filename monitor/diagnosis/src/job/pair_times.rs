@@ -4,17 +4,17 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::operation::{Job, Operation};
+use super::operation::{JobOperations, Operation};
 
 /// A connection, or a rank's share of a collective.
-pub type Pair = (u32, Option<u32>);
+pub type RankPair = (u32, Option<u32>);
 
 /// Every pair of a job and size of its messages, numbered in the order of its first operation, and what it took in each
 /// iteration.
 #[derive(Default)]
-pub struct Cells {
+pub struct PairTimes {
     /// The pairs.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<RankPair>,
     /// Size of each one's messages; cells of equal size are comparable.
     pub bytes: Vec<u64>,
     /// The numbers of the iterations.
@@ -27,9 +27,9 @@ pub struct Cells {
     pub host_names: Vec<String>,
 }
 
-impl Cells {
+impl PairTimes {
     /// The cells of a job. Several messages of a pair and of one size in an iteration count by their mean.
-    pub fn new(job: &Job) -> Self {
+    pub fn new(job: &JobOperations) -> Self {
         let mut cells = Self::default();
         for (rank, host) in &job.hosts {
             let known = cells.host_names.iter().position(|name| name == host);
@@ -80,7 +80,7 @@ impl Cells {
     /// Cells that nobody has measured yet.
     #[cfg(test)]
     pub fn of_pairs(pairs: &[(u32, u32)]) -> Self {
-        let pairs: Vec<Pair> = pairs.iter().map(|(source, destination)| (*source, Some(*destination))).collect();
+        let pairs: Vec<RankPair> = pairs.iter().map(|(source, destination)| (*source, Some(*destination))).collect();
         Self { bytes: vec![0; pairs.len()], pairs, ..Self::default() }
     }
 }
@@ -94,10 +94,10 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn of(&mut self, cells: &mut Cells, pair: Pair, bytes: u64) -> u32 {
+    fn of(&mut self, cells: &mut PairTimes, pair: RankPair, bytes: u64) -> u32 {
         let Self { hasher, sources } = self;
         let key = |number: u32| (cells.pairs[number as usize], cells.bytes[number as usize]);
-        let hash = |key: (Pair, u64)| hasher.hash_one((key.0.1, key.1));
+        let hash = |key: (RankPair, u64)| hasher.hash_one((key.0.1, key.1));
         let found = sources.entry(pair.0).or_default().entry(
             hash((pair, bytes)),
             |number| key(*number) == (pair, bytes),

@@ -20,13 +20,13 @@ const SHARE: u32 = 2;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// So many answers a second.
-struct Pace {
+struct AnswerRate {
     most: u32,
     second: Instant,
     count: u32,
 }
 
-impl Pace {
+impl AnswerRate {
     fn new(most: u32, now: Instant) -> Self {
         Self { most, second: now, count: 0 }
     }
@@ -54,40 +54,40 @@ impl Place {
 }
 
 /// A program, by all of its connections.
-struct Program {
+struct ProgramUse {
     connections: u32,
-    pace: Pace,
+    pace: AnswerRate,
 }
 
 /// The programs that are connected.
-pub struct Crowd {
-    pace: Pace,
+pub struct ProgramLimits {
+    pace: AnswerRate,
     /// Most connections.
     most: usize,
-    programs: BTreeMap<String, Program>,
+    programs: BTreeMap<String, ProgramUse>,
     /// All connections, the one that has been silent the longest first.
     places: VecDeque<(String, Arc<Notify>)>,
 }
 
-impl Crowd {
+impl ProgramLimits {
     /// Nobody yet; so many answers a second for all together.
     pub fn new(most_a_second: u32) -> Self {
         let most = most_files().saturating_sub(OTHER_FILES).clamp(64, MOST);
         Self {
-            pace: Pace::new(most_a_second, Instant::now()),
+            pace: AnswerRate::new(most_a_second, Instant::now()),
             most,
             programs: BTreeMap::new(),
             places: VecDeque::new(),
         }
     }
 
-    /// A place for a program, if it may have one connection more. Where all are taken, that connection of a program with
-    /// the most loses its place that has been silent the longest, so that silence keeps nobody out.
+    /// A place for a program, if it may have one connection more. Where all are taken, that connection of a program
+    /// with the most loses its place that has been silent the longest, so that silence keeps nobody out.
     pub fn enters(&mut self, process: &str, now: Instant) -> Option<Place> {
         // A program that connects again at once goes on with the same second.
         self.programs.retain(|_, one| one.connections > 0 || now.duration_since(one.pace.second) < SECOND);
         let most = self.pace.most.div_ceil(SHARE);
-        let new = || Program { connections: 0, pace: Pace::new(most, now) };
+        let new = || ProgramUse { connections: 0, pace: AnswerRate::new(most, now) };
         let program = self.programs.entry(process.to_owned()).or_insert_with(new);
         if program.connections >= MOST_CONNECTIONS {
             return None;
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn one_program_takes_half_and_connections_bring_no_more() {
-        let (mut crowd, begin) = (Crowd::new(10), Instant::now());
-        let allowed = |crowd: &mut Crowd, who: &str, now| (0..20).filter(|_| crowd.allows(who, now)).count();
+        let (mut crowd, begin) = (ProgramLimits::new(10), Instant::now());
+        let allowed = |crowd: &mut ProgramLimits, who: &str, now| (0..20).filter(|_| crowd.allows(who, now)).count();
         let place = crowd.enters("7:1", begin).expect("it has none yet");
         crowd.enters("8:1", begin).expect("it has none yet");
         assert_eq!(allowed(&mut crowd, "7:1", begin), 5);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn who_is_gone_takes_no_memory() {
-        let (mut crowd, begin) = (Crowd::new(10), Instant::now());
+        let (mut crowd, begin) = (ProgramLimits::new(10), Instant::now());
         for number in 0..1000 {
             let place = crowd.enters(&format!("{number}:1"), begin).expect("there is room");
             crowd.leaves(&place);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn programs_that_are_silent_keep_no_other_out_however_many_they_are() {
-        let (mut crowd, begin) = (Crowd::new(10), Instant::now());
+        let (mut crowd, begin) = (ProgramLimits::new(10), Instant::now());
         let mut silent = Vec::new();
         for number in 0..64 {
             silent.extend((0..16).map(|_| crowd.enters(&format!("{number}:1"), begin).expect("it has fewer than 16")));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use kelpie_belief::{Model, Outcome as Learnt};
+use kelpie_belief::{BeliefModel, WorkloadOutcome as Learnt};
 use kelpie_monitor::{Inconclusive, Symptom};
 use kelpie_spaces::{Space, Workload};
 use rand_pcg::Pcg64;
@@ -15,7 +15,7 @@ use crate::signals::{Observation, UTILISATION};
 
 /// One experiment.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct SearchExperiment {
     pub(super) outcome: Outcome,
     pub(super) observation: Observation,
     /// Number of the experiment, from 1.
@@ -24,7 +24,7 @@ pub(super) struct Seen {
     purpose: Purpose,
 }
 
-impl Seen {
+impl SearchExperiment {
     /// Counters of random points that are not anomalous are compared with nothing, so they are not kept. A finding
     /// whose anomaly may not show on another day helps nobody, so that such an anomaly leads to none.
     fn new(mut observation: Observation, number: u64, purpose: Purpose) -> Self {
@@ -69,19 +69,19 @@ impl Seen {
     }
 
     /// Whether no counter of one is apart from that of the other.
-    pub(super) fn is_like(&self, other: &Seen) -> bool {
+    pub(super) fn is_like(&self, other: &SearchExperiment) -> bool {
         let is_near = |one: f64, other: f64| !is_apart(one, other) && !is_apart(other, one);
         self.counters().all(|(name, rate)| is_near(rate, other.counter(name)))
     }
 
     /// Whether no counter of the other is far above this one's.
-    pub(super) fn accounts_for(&self, other: &Seen) -> bool {
+    pub(super) fn accounts_for(&self, other: &SearchExperiment) -> bool {
         other.counters().all(|(name, rate)| !is_apart(rate, self.counter(name)))
     }
 
     /// How far what two experiments show is apart: decades between their counters, all added up, and the logarithm of
     /// what they use of their bounds. Shape: 0 and up.
-    pub(super) fn distance(&self, other: &Seen) -> f64 {
+    pub(super) fn distance(&self, other: &SearchExperiment) -> f64 {
         let decades = |name: &str| times(self.counter(name), other.counter(name)).log10().abs();
         let own = self.counters().map(|(name, _)| decades(name));
         let others = other.counters().filter(|(name, _)| !self.observation.signals.contains_key(*name));
@@ -95,11 +95,11 @@ impl Seen {
 }
 
 /// Experiments in order, from number 1 on.
-pub(super) struct Past<'p>(Vec<(&'p Workload, &'p Rc<Seen>)>);
+pub(super) struct Past<'p>(Vec<(&'p Workload, &'p Rc<SearchExperiment>)>);
 
 impl Past<'_> {
     /// The experiment of this number.
-    pub(super) fn get(&self, number: u64) -> (Workload, Rc<Seen>) {
+    pub(super) fn get(&self, number: u64) -> (Workload, Rc<SearchExperiment>) {
         let (workload, seen) = self.0[number as usize - 1];
         (workload.clone(), Rc::clone(seen))
     }
@@ -114,10 +114,10 @@ const LEAST: u64 = 60;
 /// What was measured, and what was learnt of it.
 #[derive(Default)]
 pub(super) struct Notes {
-    seen: HashMap<Workload, Rc<Seen>>,
+    seen: HashMap<Workload, Rc<SearchExperiment>>,
     experiments: u64,
     /// What trees learnt, and from how many experiments.
-    model: Option<(Rc<Model>, u64)>,
+    model: Option<(Rc<BeliefModel>, u64)>,
 }
 
 impl Notes {
@@ -137,16 +137,16 @@ impl Notes {
 
     /// Its experiments by number.
     pub(super) fn past(&self) -> Past<'_> {
-        let mut all: Vec<(&Workload, &Rc<Seen>)> = self.seen.iter().collect();
+        let mut all: Vec<(&Workload, &Rc<SearchExperiment>)> = self.seen.iter().collect();
         all.sort_unstable_by_key(|(_, seen)| seen.number);
         Past(all)
     }
 
     /// Takes in the next experiment; the one that measured this workload before, if there is one.
-    fn add(&mut self, workload: &Workload, observation: Observation, purpose: Purpose) -> Option<Rc<Seen>> {
+    fn add(&mut self, workload: &Workload, observation: Observation, purpose: Purpose) -> Option<Rc<SearchExperiment>> {
         self.experiments += 1;
         // A copy, because what was read has room for more flows and requests than it has.
-        self.seen.insert(workload.clone(), Rc::new(Seen::new(observation, self.experiments, purpose)))
+        self.seen.insert(workload.clone(), Rc::new(SearchExperiment::new(observation, self.experiments, purpose)))
     }
 
     /// Learns from the first so many experiments.
@@ -156,19 +156,19 @@ impl Notes {
             let is_anomalous = seen.outcome.is_anomalous()?;
             Some((workload, Learnt { is_anomalous, is_aimed: seen.purpose.is_aimed() }))
         });
-        self.model = Model::learn(&learnt.collect()).map(|model| (Rc::new(model), last));
+        self.model = BeliefModel::learn(&learnt.collect()).map(|model| (Rc::new(model), last));
     }
 }
 
 /// The measured part of a space.
-pub(super) struct Lab<'a, O: Oracle> {
+pub(super) struct Experiments<'a, O: Oracle> {
     pub(super) space: &'a Space,
     pub(super) rng: Pcg64,
     oracle: &'a mut O,
     notes: Notes,
 }
 
-impl<'a, O: Oracle> Lab<'a, O> {
+impl<'a, O: Oracle> Experiments<'a, O> {
     pub(super) fn new(space: &'a Space, rng: Pcg64, oracle: &'a mut O) -> Self {
         Self { space, rng, oracle, notes: Notes::default() }
     }
@@ -203,7 +203,7 @@ impl<'a, O: Oracle> Lab<'a, O> {
     }
 
     /// What the workload shows; nothing is measured twice.
-    pub(super) fn look(&mut self, workload: &Workload, purpose: Purpose) -> Result<Rc<Seen>, O::Error> {
+    pub(super) fn look(&mut self, workload: &Workload, purpose: Purpose) -> Result<Rc<SearchExperiment>, O::Error> {
         if let Some(seen) = self.recall(workload) {
             return Ok(Rc::clone(seen));
         }
@@ -213,12 +213,12 @@ impl<'a, O: Oracle> Lab<'a, O> {
     }
 
     /// What the workload showed, if it was measured.
-    pub(super) fn recall(&self, workload: &Workload) -> Option<&Rc<Seen>> {
+    pub(super) fn recall(&self, workload: &Workload) -> Option<&Rc<SearchExperiment>> {
         self.notes.seen.get(workload)
     }
 
     /// What the trees have learnt; `None` if there was too little.
-    pub(super) fn model(&self) -> Option<Rc<Model>> {
+    pub(super) fn model(&self) -> Option<Rc<BeliefModel>> {
         self.notes.model.as_ref().map(|(model, _)| Rc::clone(model))
     }
 
@@ -272,7 +272,7 @@ const ANOTHER: f64 = 2.0;
 const GAINED: f64 = 0.1;
 
 /// Whether one step leads from a weakness to another one.
-pub(super) fn is_another(from: &Seen, to: &Seen) -> bool {
+pub(super) fn is_another(from: &SearchExperiment, to: &SearchExperiment) -> bool {
     from.distance(to) > ANOTHER && to.used() - from.used() > GAINED
 }
 
@@ -282,7 +282,7 @@ const OWN_PAUSE: f64 = 0.5;
 
 /// Whether what is seen is still the anomaly of which another experiment showed more: with its symptom, and no stronger
 /// one, which would be another anomaly. `None` if nobody can tell, because there is no verdict.
-pub(super) fn shows(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> Option<bool> {
+pub(super) fn shows(symptom: Symptom, anomaly: &SearchExperiment, seen: &SearchExperiment) -> Option<bool> {
     seen.outcome.is_anomalous()?;
     let Observation { assessment, lost, pause, .. } = &seen.observation;
     let is_first = seen.outcome == Outcome::Anomalous(symptom);
@@ -291,11 +291,11 @@ pub(super) fn shows(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> Option<boo
 }
 
 /// The same, as the first of its symptoms; not if nobody can tell.
-pub(super) fn keeps(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
+pub(super) fn keeps(symptom: Symptom, anomaly: &SearchExperiment, seen: &SearchExperiment) -> bool {
     seen.outcome == Outcome::Anomalous(symptom) && is_as_bad(symptom, anomaly, seen)
 }
 
-fn is_as_bad(symptom: Symptom, anomaly: &Seen, seen: &Seen) -> bool {
+fn is_as_bad(symptom: Symptom, anomaly: &SearchExperiment, seen: &SearchExperiment) -> bool {
     match symptom {
         Symptom::LowThroughput => seen.observation.lost >= KEPT_LOSS * anomaly.observation.lost,
         Symptom::Pause => seen.observation.pause >= KEPT_LOSS * anomaly.observation.pause,

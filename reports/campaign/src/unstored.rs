@@ -8,13 +8,13 @@ use kelpie_search::{Finding, Observation, Oracle, Purpose};
 use kelpie_spaces::Workload;
 
 /// A subsystem that is asked, and what it showed.
-pub struct Asked<'a> {
+pub struct UnstoredOracle<'a> {
     subsystem: &'a mut dyn Subsystem,
     bounds: Bounds,
     severities: HashMap<Workload, Option<Severity>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> UnstoredOracle<'a> {
     /// Nothing was asked yet.
     pub fn new(subsystem: &'a mut dyn Subsystem) -> Self {
         let bounds = subsystem.bounds();
@@ -27,7 +27,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Oracle for Asked<'_> {
+impl Oracle for UnstoredOracle<'_> {
     type Error = MeasureError;
 
     fn measure(&mut self, workload: &Workload, _: Purpose) -> Result<Observation, MeasureError> {

@@ -1,13 +1,13 @@
 //! What is measured beside the experiments, and decides nothing: whether the machine is as it was, and how often the
 //! workload of a finding is anomalous.
 
-use kelpie_monitor::{ATTEMPTS, Judged, Symptom, Verdict, measure_judged};
-use kelpie_reports::again::{Control, of_finding};
+use kelpie_monitor::{ATTEMPTS, JudgedMeasurement, Symptom, Verdict, measure_judged};
 use kelpie_reports::explained;
+use kelpie_reports::repeats::{ControlReport, of_finding};
 use kelpie_spaces::Workload;
 use kelpie_store::{MeasuredAgain, StoreError};
 
-use super::{End, Recorder, failed, plain};
+use super::{CampaignOracle, StopReason, failed, plain};
 
 /// Experiments between two measurements of the control workload, of which the first says how fast the machine is.
 /// Source: our choice, 4 % of the time.
@@ -22,7 +22,7 @@ const REPEATED: f64 = 0.1;
 /// beyond those that decide.
 const FIRST_RUN: u32 = 100;
 
-impl Recorder<'_> {
+impl CampaignOracle<'_> {
     /// Measures the control workload if it is time to.
     pub(super) fn measure_control(&mut self) -> Result<(), StoreError> {
         let after = self.number - 1;
@@ -38,7 +38,7 @@ impl Recorder<'_> {
                         file without `bounds`";
             self.parts.progress.line(text);
         }
-        let control = Control::of(&self.again);
+        let control = ControlReport::of(&self.again);
         if let Some(control) = control.filter(|control| control.moved.last().is_some_and(|last| last.after == after)) {
             self.parts.progress.line(&format!("warning: {control}"));
         }
@@ -47,7 +47,7 @@ impl Recorder<'_> {
 
     /// Measures the workloads of findings again, one after the other and over again, until it is known how often each
     /// is anomalous.
-    pub(super) fn measure_findings_again(&mut self) -> Result<(), End> {
+    pub(super) fn measure_findings_again(&mut self) -> Result<(), StopReason> {
         let (findings, anomalies) = explained::read(self.parts.store, self.id).map_err(failed)?;
         let with_witness = |finding| (finding, explained::witness(finding, &anomalies).map(|witness| witness.number));
         // What takes a host down is not done again for a figure.
@@ -89,7 +89,7 @@ impl Recorder<'_> {
         let judged = measure_judged(workload, &self.parts.bounds, |workload, attempt| {
             subsystem.measure_again(workload, run * ATTEMPTS + attempt)
         });
-        let Ok(Judged { measurement, assessment, .. }) = judged else { return Ok(false) };
+        let Ok(JudgedMeasurement { measurement, assessment, .. }) = judged else { return Ok(false) };
         if measurement.samples.is_empty() {
             return Ok(false);
         }

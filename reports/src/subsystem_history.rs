@@ -6,13 +6,13 @@ use std::rc::Rc;
 use kelpie_monitor::Verdict;
 use kelpie_search::Purpose;
 use kelpie_spaces::{Condition, Region, Space, Workload};
-use kelpie_store::{Campaign, CampaignId, FindingRecord, Outcome, Store};
+use kelpie_store::{Campaign, CampaignId, ExperimentOutcome, FindingRecord, Store};
 
 use crate::stored_campaign::{StoredCampaignError, space_of};
 
 /// A finding with where it is kept.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredFinding {
     /// The campaign that made it.
     pub campaign: CampaignId,
     /// What that campaign searched for anomalies.
@@ -23,7 +23,7 @@ pub struct Kept {
     pub finding: FindingRecord,
 }
 
-impl Kept {
+impl StoredFinding {
     /// Whether the workload lies in the finding's region, and where its campaign searched.
     pub fn holds(&self, workload: &Workload) -> bool {
         self.space.contains(workload) && self.finding.mfs.contains(workload)
@@ -43,7 +43,7 @@ impl Kept {
 
 /// An experiment with a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Measured {
+pub struct StoredExperiment {
     /// Its campaign.
     pub campaign: CampaignId,
     /// Its number there.
@@ -56,7 +56,7 @@ pub struct Measured {
 
 /// All that is known of one subsystem.
 #[derive(Debug)]
-pub struct Known {
+pub struct SubsystemHistory {
     /// Its name.
     pub subsystem: String,
     /// Its model or pair file.
@@ -66,12 +66,12 @@ pub struct Known {
     /// The spaces that were searched on it, the latest last.
     pub spaces: Vec<Rc<Space>>,
     /// Its findings.
-    pub findings: Vec<Kept>,
+    pub findings: Vec<StoredFinding>,
     /// What was measured; of a workload that was measured more than once an anomalous experiment, if there is one.
-    pub measured: BTreeMap<Workload, Measured>,
+    pub measured: BTreeMap<Workload, StoredExperiment>,
 }
 
-impl Known {
+impl SubsystemHistory {
     /// Nothing is known of this subsystem.
     pub fn nothing(subsystem: &str) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Known {
         }
     }
 
-    fn remember(&mut self, workload: Workload, measured: Measured) {
+    fn remember(&mut self, workload: Workload, measured: StoredExperiment) {
         let known = self.measured.entry(workload).or_insert(measured);
         let is_aimed = known.is_aimed && measured.is_aimed;
         if measured.is_anomalous && !known.is_anomalous {
@@ -101,8 +101,12 @@ fn campaigns(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<Camp
     })
 }
 
-fn findings_of(store: &mut Store, campaign: &Campaign, space: &Rc<Space>) -> Result<Vec<Kept>, StoredCampaignError> {
-    let kept = |finding| Kept {
+fn findings_of(
+    store: &mut Store,
+    campaign: &Campaign,
+    space: &Rc<Space>,
+) -> Result<Vec<StoredFinding>, StoredCampaignError> {
+    let kept = |finding| StoredFinding {
         campaign: campaign.id,
         subsystem: campaign.definition.subsystem.clone(),
         space: Rc::clone(space),
@@ -115,7 +119,7 @@ fn findings_of(store: &mut Store, campaign: &Campaign, space: &Rc<Space>) -> Res
 ///
 /// # Errors
 /// The database cannot be read, there is no such campaign, or a campaign was stored with a space that is none.
-pub fn findings(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<Kept>, StoredCampaignError> {
+pub fn findings(store: &mut Store, campaign: Option<CampaignId>) -> Result<Vec<StoredFinding>, StoredCampaignError> {
     let mut findings = Vec::new();
     for campaign in campaigns(store, campaign)? {
         let space = Rc::new(space_of(&campaign)?);
@@ -135,8 +139,8 @@ pub fn known(
     campaign: Option<CampaignId>,
     subsystem: Option<&str>,
     source: Option<&str>,
-) -> Result<Vec<Known>, StoredCampaignError> {
-    let mut all: BTreeMap<(String, String), Known> = BTreeMap::new();
+) -> Result<Vec<SubsystemHistory>, StoredCampaignError> {
+    let mut all: BTreeMap<(String, String), SubsystemHistory> = BTreeMap::new();
     for campaign in campaigns(store, campaign)? {
         let name = campaign.definition.subsystem.clone();
         let is_other = |wanted: Option<&str>, own: &str| wanted.is_some_and(|wanted| wanted != own);
@@ -146,20 +150,21 @@ pub fn known(
         let space = Rc::new(space_of(&campaign)?);
         let findings = findings_of(store, &campaign, &space)?;
         let source = campaign.definition.subsystem_source.clone();
-        let nothing = || Known { source: source.clone(), ..Known::nothing(&name) };
+        let nothing = || SubsystemHistory { source: source.clone(), ..SubsystemHistory::nothing(&name) };
         let known = all.entry((name.clone(), source.clone())).or_insert_with(nothing);
         known.campaigns.push(campaign.id);
         known.spaces.push(space);
         known.findings.extend(findings);
         store.experiments(campaign.id, |experiment| {
-            let Outcome::Measured { assessment, .. } = experiment.outcome else { return };
+            let ExperimentOutcome::Measured { assessment, .. } = experiment.outcome else { return };
             let is_anomalous = match assessment.verdict {
                 Verdict::Anomalous => true,
                 Verdict::Healthy => false,
                 Verdict::Inconclusive => return,
             };
             let is_aimed = experiment.purpose.asked().is_some_and(Purpose::is_aimed);
-            let measured = Measured { campaign: campaign.id, number: experiment.number, is_anomalous, is_aimed };
+            let measured =
+                StoredExperiment { campaign: campaign.id, number: experiment.number, is_anomalous, is_aimed };
             known.remember(experiment.workload, measured);
         })?;
     }

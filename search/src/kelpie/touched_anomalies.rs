@@ -6,8 +6,8 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::Workload;
 
 use super::Search;
-use super::known::Known;
-use super::lab::{Past, Seen};
+use super::experiments::{Past, SearchExperiment};
+use super::open_finding::OpenFinding;
 use crate::discovery::{TouchedState, Yields};
 use crate::oracle::Oracle;
 
@@ -21,17 +21,17 @@ const NOVELTY: f64 = 0.2;
 const RECENT: f64 = 20.0;
 
 /// An anomaly that waits.
-pub(super) struct Touched {
+pub(super) struct TouchedAnomaly {
     pub(super) workload: Workload,
     pub(super) symptom: Symptom,
-    pub(super) seen: Rc<Seen>,
+    pub(super) seen: Rc<SearchExperiment>,
     /// How plausible it is that a finding explains it. Shape: 0 to 1.
     pub(super) known: f64,
     /// Whether it shows more than that finding.
     shows_more: bool,
 }
 
-impl Touched {
+impl TouchedAnomaly {
     pub(super) fn state(&self) -> TouchedState {
         let Self { symptom, known, shows_more, .. } = *self;
         TouchedState { experiment: self.seen.number, symptom, known, shows_more }
@@ -43,7 +43,7 @@ impl Touched {
         Self { workload, symptom, seen, known, shows_more }
     }
 
-    fn compare(&mut self, known: &Known) {
+    fn compare(&mut self, known: &OpenFinding) {
         let plausible = known.plausible(&self.workload, self.symptom, &self.seen);
         if plausible > self.known {
             (self.known, self.shows_more) = (plausible, !known.seen.accounts_for(&self.seen));
@@ -53,7 +53,7 @@ impl Touched {
 
 /// What is done with an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum AnomalyAction {
     /// It is explained or minimised.
     Account,
     /// It is looked at without what explains it plausibly.
@@ -95,40 +95,45 @@ impl Yields {
         self.after_a_look(self.novelty)
     }
 
-    fn of(&self, touched: &Touched) -> (f64, Way) {
+    fn of(&self, touched: &TouchedAnomaly) -> (f64, AnomalyAction) {
         let account = (1.0 - touched.known) / self.cost();
         let has_behind = touched.shows_more && touched.known >= PLAUSIBLE;
         let success = (self.relieved_new as f64 + 0.5) / (self.relieved as f64 + 1.0);
         let relieve = if has_behind { self.after_a_look(success) } else { 0.0 };
-        if relieve > account { (relieve, Way::Relieve) } else { (account, Way::Account) }
+        if relieve > account { (relieve, AnomalyAction::Relieve) } else { (account, AnomalyAction::Account) }
     }
 }
 
 impl<O: Oracle> Search<'_, O> {
     /// Takes in an anomaly; says whether it looks new.
-    pub(super) fn touch(&mut self, workload: &Workload, symptom: Symptom, seen: &Rc<Seen>) -> bool {
+    pub(super) fn touch(&mut self, workload: &Workload, symptom: Symptom, seen: &Rc<SearchExperiment>) -> bool {
         if self.touched.iter().any(|touched| touched.workload == *workload) {
             return false;
         }
         let seen = Rc::clone(seen);
-        let mut touched = Touched { workload: workload.clone(), symptom, seen, known: 0.0, shows_more: false };
+        let mut touched = TouchedAnomaly { workload: workload.clone(), symptom, seen, known: 0.0, shows_more: false };
         for known in &self.findings {
             touched.compare(known);
         }
-        let is_alike = |other: &Touched| other.symptom == symptom && other.seen.is_like(&touched.seen);
+        let is_alike = |other: &TouchedAnomaly| other.symptom == symptom && other.seen.is_like(&touched.seen);
         let is_new = touched.known < PLAUSIBLE && !self.touched.iter().any(is_alike);
         self.touched.push(touched);
         is_new
     }
 
     /// Keeps an anomaly that was relieved: it may be another weakness all the same.
-    pub(super) fn wait_on(&mut self, touched: Touched) {
-        self.touched.push(Touched { shows_more: false, ..touched });
+    pub(super) fn wait_on(&mut self, touched: TouchedAnomaly) {
+        self.touched.push(TouchedAnomaly { shows_more: false, ..touched });
     }
 
     /// The finding that explains an anomaly most plausibly.
-    pub(super) fn most_plausible(&self, workload: &Workload, symptom: Symptom, seen: &Seen) -> Option<(f64, usize)> {
-        let of = |(index, known): (usize, &Known)| (known.plausible(workload, symptom, seen), index);
+    pub(super) fn most_plausible(
+        &self,
+        workload: &Workload,
+        symptom: Symptom,
+        seen: &SearchExperiment,
+    ) -> Option<(f64, usize)> {
+        let of = |(index, known): (usize, &OpenFinding)| (known.plausible(workload, symptom, seen), index);
         self.findings.iter().enumerate().map(of).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
@@ -140,7 +145,7 @@ impl<O: Oracle> Search<'_, O> {
     }
 
     /// Takes out the anomaly that promises most for each experiment, if that is more than exploring does.
-    pub(super) fn most_promising(&mut self) -> Option<(Touched, Way)> {
+    pub(super) fn most_promising(&mut self) -> Option<(TouchedAnomaly, AnomalyAction)> {
         let yields = self.touched.iter().map(|touched| self.yields.of(touched)).enumerate();
         let (at, (most, way)) = yields.max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
         (most > self.yields.of_exploring()).then(|| (self.touched.swap_remove(at), way))

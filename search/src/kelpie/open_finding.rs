@@ -7,11 +7,11 @@ use kelpie_monitor::Symptom;
 use kelpie_spaces::{Condition, Feature, FeatureValue, Region, Test, Workload};
 
 use super::conditions::Needed;
+use super::experiments::{Past, SearchExperiment, keeps};
 use super::factors::is_telling;
-use super::lab::{Past, Seen, keeps};
 use super::signature::Signature;
 use crate::discovery::FindingState;
-use crate::finding::{Cure, Finding, FindingEvidence, Transport, wilson_lower_bound};
+use crate::finding::{Cure, Finding, FindingEvidence, TriedTransport, wilson_lower_bound};
 use crate::outcome::Outcome;
 
 /// Explorations that came upon a finding, from which on its removals are confirmed. Source: our choice.
@@ -39,7 +39,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn of(symptom: Symptom, seen: &Seen) -> Self {
+    fn of(symptom: Symptom, seen: &SearchExperiment) -> Self {
         let is_there = seen.observation.assessment.symptoms.contains(&symptom);
         let shows = is_there && matches!(seen.outcome, Outcome::Anomalous(_));
         Self { number: seen.number, outcome: seen.outcome, shows }
@@ -47,11 +47,11 @@ impl Trial {
 }
 
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct OpenFinding {
     pub(super) symptom: Symptom,
     /// The simplified anomaly.
     pub(super) witness: Workload,
-    pub(super) seen: Rc<Seen>,
+    pub(super) seen: Rc<SearchExperiment>,
     /// Plain traffic of the witness's transport.
     pub(super) plain: Workload,
     /// Features of the witness without which the symptom is gone: the removal of each was measured.
@@ -74,12 +74,12 @@ pub(super) struct Known {
     pub(super) is_spent: bool,
 }
 
-impl Known {
+impl OpenFinding {
     /// A finding whose conditions are that a workload stresses its factors at least as much as the witness does.
     pub(super) fn new(
         symptom: Symptom,
         witness: Workload,
-        seen: Rc<Seen>,
+        seen: Rc<SearchExperiment>,
         plain: Workload,
         factors: Vec<Feature>,
     ) -> Self {
@@ -99,7 +99,7 @@ impl Known {
             trials: Vec::new(),
             is_spent: false,
         };
-        let features = known.factors.iter().copied().chain(Transport::FEATURES);
+        let features = known.factors.iter().copied().chain(TriedTransport::FEATURES);
         let conditions = features.map(|feature| known.at_least_as_far(feature, &known.witness.feature(feature)));
         known.region.conditions = conditions.collect();
         known.region.conditions.sort();
@@ -193,7 +193,7 @@ impl Known {
 
     /// How plausible it is that this explains an anomaly: the more, the farther all its factors are stressed, and the
     /// less, the more the counters say otherwise. Shape: 0 to 1.
-    pub(super) fn plausible(&self, workload: &Workload, symptom: Symptom, seen: &Seen) -> f64 {
+    pub(super) fn plausible(&self, workload: &Workload, symptom: Symptom, seen: &SearchExperiment) -> f64 {
         let level = if self.symptom == symptom { self.level(workload) } else { 0.0 };
         if level == 0.0 {
             return 0.0;
@@ -209,39 +209,39 @@ impl Known {
     }
 
     /// Whether the transport of one shows both.
-    pub(super) fn shares_transport(&self, other: &Known) -> bool {
+    pub(super) fn shares_transport(&self, other: &OpenFinding) -> bool {
         self.admits_transport(&other.witness) || other.admits_transport(&self.witness)
     }
 
     fn admits_transport(&self, workload: &Workload) -> bool {
-        let mut conditions = Transport::FEATURES.iter().filter_map(|feature| self.region.condition(*feature));
+        let mut conditions = TriedTransport::FEATURES.iter().filter_map(|feature| self.region.condition(*feature));
         conditions.all(|condition| condition.holds(workload))
     }
 
     /// Whether one of its factors is away from plain in the other, too, and needed there.
-    pub(super) fn shares_factor(&self, other: &Known) -> bool {
+    pub(super) fn shares_factor(&self, other: &OpenFinding) -> bool {
         self.factors.iter().any(|factor| is_telling(*factor) && self.shares(*factor, other))
     }
 
     /// Whether the other needs each of its words, such as the place of memory, too: a word names a part of a host.
-    pub(super) fn shares_words(&self, other: &Known) -> bool {
+    pub(super) fn shares_words(&self, other: &OpenFinding) -> bool {
         let mut words = self.factors.iter().filter(|factor| !factor.is_ordered() && is_telling(**factor));
         words.all(|factor| self.shares(*factor, other))
     }
 
     /// Whether a number is to be large in one and small in the other.
-    pub(super) fn opposes(&self, other: &Known) -> bool {
+    pub(super) fn opposes(&self, other: &OpenFinding) -> bool {
         let common = self.factors.iter().filter(|factor| factor.is_ordered() && other.factors.contains(factor));
         common.copied().any(|factor| !self.shares(factor, other))
     }
 
     /// Whether both say the same, so that nobody could tell one from the other.
-    pub(super) fn says_as_much_as(&self, other: &Known) -> bool {
+    pub(super) fn says_as_much_as(&self, other: &OpenFinding) -> bool {
         let both_measured = self.needed.is_some() && other.needed.is_some();
         self.symptom == other.symptom && (self.witness == other.witness || both_measured && self.region == other.region)
     }
 
-    fn shares(&self, factor: Feature, other: &Known) -> bool {
+    fn shares(&self, factor: Feature, other: &OpenFinding) -> bool {
         other.factors.contains(&factor) && self.stress(factor, &other.witness) > 0.0
     }
 
@@ -255,18 +255,18 @@ impl Known {
     }
 
     /// Becomes a simpler witness; what went back to plain is no factor any more.
-    pub(super) fn simplify(&mut self, witness: Workload, seen: Rc<Seen>) {
+    pub(super) fn simplify(&mut self, witness: Workload, seen: Rc<SearchExperiment>) {
         (self.witness, self.seen) = (witness, seen);
         let Self { witness, plain, factors, region, .. } = self;
         factors.retain(|factor| witness.feature(*factor) != plain.feature(*factor));
-        let is_left = |feature: &Feature| factors.contains(feature) || Transport::FEATURES.contains(feature);
+        let is_left = |feature: &Feature| factors.contains(feature) || TriedTransport::FEATURES.contains(feature);
         region.conditions.retain(|condition| is_left(&condition.feature) && condition.holds(witness));
     }
 
     /// Takes in an anomaly that its factors explain, unless its conditions were measured.
     pub(super) fn take_in(&mut self, anomaly: &Workload) {
         if self.needed.is_none() {
-            for feature in self.factors.clone().into_iter().chain(Transport::FEATURES) {
+            for feature in self.factors.clone().into_iter().chain(TriedTransport::FEATURES) {
                 self.widen_to(feature, &anomaly.feature(feature));
             }
         }
@@ -294,7 +294,7 @@ impl Known {
     }
 
     /// Takes in a random workload that meets its conditions.
-    pub(super) fn tried(&mut self, seen: &Seen) {
+    pub(super) fn tried(&mut self, seen: &SearchExperiment) {
         self.trials.push(Trial::of(self.symptom, seen));
     }
 
@@ -344,8 +344,8 @@ impl Known {
     }
 
     /// Whether both need the same of a transport.
-    pub(super) fn is_like(&self, other: &Known) -> bool {
-        let transport = |known: &Known| Transport::FEATURES.map(|feature| known.witness.feature(feature));
+    pub(super) fn is_like(&self, other: &OpenFinding) -> bool {
+        let transport = |known: &OpenFinding| TriedTransport::FEATURES.map(|feature| known.witness.feature(feature));
         self.symptom == other.symptom
             && transport(self) == transport(other)
             && self.factors.len() == other.factors.len()
@@ -353,11 +353,11 @@ impl Known {
     }
 
     /// Whether its anomaly is still there.
-    pub(super) fn keeps(&self, seen: &Seen) -> bool {
+    pub(super) fn keeps(&self, seen: &SearchExperiment) -> bool {
         keeps(self.symptom, &self.seen, seen)
     }
 
-    pub(super) fn shows(&self, seen: &Seen) -> bool {
+    pub(super) fn shows(&self, seen: &SearchExperiment) -> bool {
         seen.outcome == Outcome::Anomalous(self.symptom)
     }
 }
