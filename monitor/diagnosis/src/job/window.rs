@@ -51,6 +51,8 @@ pub struct Window {
     count: usize,
     /// Whether operations were left out because one iteration has too many.
     is_cut: bool,
+    /// The latest iteration of each rank that reported one.
+    latest_of: BTreeMap<u32, u64>,
 }
 
 /// A window as it is stored.
@@ -71,7 +73,11 @@ impl From<StoredWindow> for Window {
     fn from(kept: StoredWindow) -> Self {
         let StoredWindow { communicator, function, hosts, processes, ranks, operations } = kept;
         let mut window = Self { communicator, function, hosts, processes, ranks, ..Self::default() };
-        operations.into_iter().for_each(|operation| window.append(operation));
+        for operation in operations {
+            let latest = window.latest_of.entry(operation.source).or_insert(operation.iteration);
+            *latest = operation.iteration.max(*latest);
+            window.append(operation);
+        }
         window
     }
 }
@@ -99,13 +105,20 @@ impl Window {
     /// the latest if `is_new_file`.
     pub fn push(&mut self, record: OperationRecord, is_new_file: bool) -> RecordEffect {
         let operation = &record.operation;
-        let latest = self.iterations.back().map_or(0, |last| last.number);
+        // Each process may write a file of its own, and one file be read long before another: a rank is held against
+        // itself.
+        let rank = record.reporter.as_ref().map_or(operation.source, |reporter| reporter.rank);
+        let latest = self.latest_of.get(&rank).copied();
+        let latest = latest.or(self.iterations.back().filter(|_| record.reporter.is_none()).map(|last| last.number));
+        let latest = latest.unwrap_or(0);
         let reach = if is_new_file { 0 } else { LATEST as u64 };
         let seen =
             if operation.iteration.saturating_add(reach) < latest { RecordEffect::NewJob } else { RecordEffect::Kept };
         if seen == RecordEffect::NewJob {
             *self = Self::default();
         }
+        let latest = self.latest_of.entry(rank).or_insert(operation.iteration);
+        *latest = operation.iteration.max(*latest);
         let OperationRecord { communicator, function, ranks, reporter, operation } = record;
         (self.communicator, self.function, self.ranks) = (communicator, function, ranks.max(self.ranks));
         if let Some(Reporter { rank, host, process }) = reporter {
@@ -368,6 +381,21 @@ mod tests {
         run(&mut window, 0..200, 1.0);
         assert_eq!(window.push(record(0, 0, Some(1.0)), false), RecordEffect::NewJob);
         assert_eq!(window.count(), 1);
+    }
+
+    #[test]
+    fn a_rank_whose_file_is_read_later_is_of_the_same_job() {
+        let mut window = Window::default();
+        let reported = |rank: u32, iteration: u64| {
+            let reporter = Some(Reporter { rank, host: None, process: None });
+            OperationRecord { reporter, ..record(iteration, rank, Some(1.0)) }
+        };
+        for rank in 0..3 {
+            for iteration in 0..200 {
+                assert_eq!(window.push(reported(rank, iteration), true), RecordEffect::Kept, "{rank} {iteration}");
+            }
+        }
+        assert_eq!(window.push(reported(2, 0), true), RecordEffect::NewJob);
     }
 
     #[test]
