@@ -434,6 +434,7 @@ fn a_second_watcher_of_a_state_is_refused_and_a_state_that_cannot_be_written_end
     append(&bench, "job.csv", &ring(30..60, 3000.0));
     assert_eq!(watcher.next()["state"], "slow");
     until("it is delivered all the same", || bench.path("heard").exists());
+    std::thread::sleep(Duration::from_millis(500));
     std::fs::rename(bench.path("away"), bench.path("kept")).expect("moved back");
     append(&bench, "job.csv", &ring(60..130, 0.0));
     assert_eq!(watcher.next()["state"], "well");
@@ -474,7 +475,8 @@ fn hosts_that_records_name_are_cordoned_and_taken_back_and_all_is_no_host() {
     let slow = watcher.next();
     assert_eq!(slow["kubernetes"][0], "kubectl cordon c7n2");
     until("it is cordoned", || bench.path("node").exists());
-    append(&bench, "job.log", &inspected(7..8, 60..130, false));
+    append(&bench, "job.log", &inspected(7..8, 60..100, false));
+    append(&bench, "job.log", &inspected(7..8, 100..140, false));
     let well = watcher.next();
     assert_eq!((&well["state"], &well["kubernetes"][1]), (&"well".into(), &"kubectl uncordon c7n2".into()));
     let asked = || std::fs::read_to_string(bench.path("asked")).unwrap_or_default();
