@@ -15,6 +15,10 @@ const MOST: usize = 640_000;
 /// itself.
 pub const MOST_OF_ONE: usize = 1 << 16;
 
+/// Part of what is free that one agent may have once half is taken. Source: our choice: 40 agents that take all they can
+/// leave a tenth of that half.
+const SHARE: usize = 16;
+
 /// A QP that has a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PortHolder {
@@ -187,16 +191,16 @@ impl Leases {
         Some(changes)
     }
 
-    /// Whether an agent may have one lease more: while half of the planner is free, as many as one host needs, and of
-    /// the rest as much as the others.
+    /// Whether an agent may have one lease more: while half of the planner is free, as many as one host needs, and after
+    /// that a part of what is free, so that something is left for whoever comes.
     ///
     /// # Errors
     /// It has its share.
     fn has_room(&self, agent: &str) -> Result<(), LeaseRefusal> {
         let own = self.of.get(payer(agent)).copied().unwrap_or(0);
-        let agents = self.of.len() + usize::from(own == 0);
         let [most, of_one] = self.most;
-        let share = if self.held.len() < most / 2 { of_one } else { of_one.min(most / 2 / agents.max(1)) };
+        let free = most.saturating_sub(self.held.len());
+        let share = if free > most / 2 { of_one } else { of_one.min(free / SHARE).max(1) };
         if self.held.len() >= most {
             Err(LeaseRefusal::Full)
         } else if own >= share {
@@ -419,15 +423,15 @@ mod tests {
 
     #[test]
     fn one_agent_leaves_room_for_others_and_all_leave_room_for_those_that_come() {
-        let mut leases = Leases { most: [1000, 100], ..Leases::new(&[catalog("x", "y", false)]) };
+        let mut leases = Leases { most: [16_000, 1_600], ..Leases::new(&[catalog("x", "y", false)]) };
         let of = |agent: u32, qp| PortHolder { agent: format!("agent{agent:03}"), ..holder(qp) };
         let lease = leases.grant(&of(0, 0), "x", "y").expect("a port");
         let taken = (1..).take_while(|qp| leases.take_in(&of(0, *qp), &lease)).count();
-        assert_eq!(taken + 1, 100);
-        assert!(matches!(leases.grant(&of(0, u32::MAX), "x", "y"), Err(LeaseRefusal::Share(100))));
+        assert_eq!(taken + 1, 1_600);
+        assert!(matches!(leases.grant(&of(0, u32::MAX), "x", "y"), Err(LeaseRefusal::Share(1_600))));
         assert!(leases.take_in(&of(0, 7), &lease), "one that it has");
-        (1..50).for_each(|liar| (0..200).for_each(|qp| _ = leases.take_in(&of(liar, qp), &lease)));
-        assert!(leases.held().len() < 800, "liars took all: {}", leases.held().len());
+        (1..30).for_each(|liar| (0..2_000).for_each(|qp| _ = leases.take_in(&of(liar, qp), &lease)));
+        assert!(leases.held().len() < 15_000, "liars took all: {}", leases.held().len());
         for honest in 100..120 {
             (0..4).for_each(|qp| _ = leases.grant(&of(honest, qp), "x", "y").expect("room for all that come"));
         }
