@@ -144,7 +144,7 @@ mod tests {
                 "config.yaml:2:1: colour: unknown key `colour`; did you mean `color`?",
             ),
             ("kelpie: config/1\ncolor: blue\n", "config.yaml:2:8: color: `blue` is not one of auto, always, never"),
-            ("kelpie: config/1\nsubsystem:\n", "config.yaml:2:11: subsystem: a value is missing"),
+            ("kelpie: config/1\nsubsystem:\n", "config.yaml:2:10: subsystem: a value is missing"),
             ("kelpie: config/1\ncolor: ~\n", "config.yaml:2:8: color: a value is missing; write text"),
             ("kelpie: config/1\ndb: k.db\n", "config.yaml:2:5: db: `k.db` depends on the directory"),
             ("kelpie: config/1\ndb: [x]\n", "config.yaml:2:5: db: a list is not text"),

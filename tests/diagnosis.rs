@@ -292,7 +292,8 @@ fn job(bench: &Bench, status: i32, text: &str) -> Value {
     bench.write("job.csv", text);
     let found = bench.json(status, &["job", "diagnose", "job.csv"]);
     let keys: Vec<&str> = found.as_object().expect("an object").keys().map(String::as_str).collect();
-    let expected = "verdict class rank source destination connection ambiguous since_iteration evidence";
+    let expected = "verdict class job host rank source destination connection ambiguous missing since_iteration \
+                    times_slower evidence";
     assert_eq!(keys.join(" "), expected);
     json!([found["verdict"], found["class"], found["rank"], found["ambiguous"], found["since_iteration"]])
 }

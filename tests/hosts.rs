@@ -20,7 +20,13 @@ fn found(bench: &Bench, name: &str, status: i32, sets: &[&str], words: &[&str]) 
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
     args.extend(words);
     bench.expect(0, &args);
-    let diagnose = ["host", "diagnose", "m.json", "--topology", "t.yaml", "--baseline", "healthy.json"];
+    let mut diagnose = vec!["host", "diagnose", "m.json", "--topology", "t.yaml", "--baseline", "healthy.json"];
+    // One matrix of a busy host may have met a burst of other traffic, and five have not.
+    let again = ["m2.json", "m3.json", "m4.json", "m5.json"];
+    if words.contains(&"--busy") {
+        again.iter().for_each(|name| _ = std::fs::copy(bench.path("m.json"), bench.path(name)).expect("just written"));
+        diagnose.extend(again);
+    }
     bench.json(status, &[&diagnose[..], words].concat())
 }
 
@@ -205,7 +211,7 @@ fn a_busy_rnic_is_measured_when_it_pauses_its_neighbour_and_its_own_link_is_read
     let (status, events) = watch(&bench, &["rnic0.service_gbps=100", "rnic0|psw0.width=0.25"], &["--rounds", "1"]);
     assert_eq!((status, events.len()), (Some(1), 1), "{events:?}");
     assert_eq!((&events[0]["busy"], &events[0]["narrow_links"]), (&json!(true), &json!(["rnic0|psw0"])), "{events:?}");
-    // The uplink shows by comparing the RNIC's endpoints, too.
+    // The uplink, too; its traffic alone would have to be slow in more than one round.
     let (status, events) = watch(&bench, &["rnic0.service_gbps=100", "psw0|cpu0.width=0.25"], &["--rounds", "1"]);
-    assert_eq!((status, &events[0]["explanations"]), (Some(1), &json!([["psw0|cpu0"]])), "{events:?}");
+    assert_eq!((status, &events[0]["narrow_links"]), (Some(1), &json!(["psw0|cpu0"])), "{events:?}");
 }

@@ -63,7 +63,7 @@ fn anomalies_of_the_applications_show_where_they_ran() {
 
 #[test]
 fn every_constant_has_a_source() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/engine/sim/models");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/engine/simulated/pair/models");
     let mut complaints = Vec::new();
     for name in SimSubsystem::names() {
         let text = std::fs::read_to_string(format!("{folder}/{name}.yaml")).expect("an embedded model has a file");

@@ -180,7 +180,9 @@ fn class(machine: &Machine, link: &PortLink, netdev: &str, dcb: &Dcb, traffic_cl
     let check = if lossless.contains(&priority) {
         Check::new(CheckKind::TrafficClass, CheckState::Pass, format!("{summary}, which is lossless"))
     } else {
-        let mapped = dcb.dscp.iter().find(|(_, priority)| lossless.contains(priority)).map(|(dscp, _)| *dscp);
+        // Of several that will do, the usual one.
+        let mut mapped = dcb.dscp.iter().filter(|(_, priority)| lossless.contains(priority)).map(|(dscp, _)| *dscp);
+        let mapped = mapped.clone().find(|dscp| *dscp == USUAL_DSCP).or_else(|| mapped.next());
         let dscp = mapped.unwrap_or(if dscp == 0 { USUAL_DSCP } else { dscp });
         let class = (dscp << 2 | u16::from(judged & 0b11)).to_string();
         let check = Check::new(CheckKind::TrafficClass, CheckState::Warn, format!("{summary}, which is not lossless"));

@@ -114,7 +114,7 @@ mod tests {
     fn catalogs_that_say_two_things_of_one_host_are_refused() {
         let (one, mut other) = (catalog(7), catalog(8));
         assert!(contradictions(&[one.clone(), other.clone()]).is_empty());
-        other.ends[0].down = vec![other.ends[0].ports[1].name.clone()];
+        other.ends[0].down = vec![other.ends[0].ports[0].name.clone()];
         let found = contradictions(&[one, other]);
         assert!(found.len() == 1 && found[0].contains("ports that are down none, now"), "{found:?}");
     }

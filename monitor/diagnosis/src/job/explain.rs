@@ -103,7 +103,11 @@ impl Lines {
         let mut places: Vec<(Fault, Vec<u32>)> = hosts.map(|(host, (_, line))| (Fault::Host(host), line)).collect();
         let both = |(rank, out): (&u32, &Vec<u32>)| {
             let line: Vec<u32> = out.iter().chain(received.get(rank)?).copied().collect();
-            is_part(&line).then_some((Fault::Rank(*rank), line))
+            // Of a rank with one partner, who is slow cannot be told.
+            let ends = line.iter().map(|cell| cells.pairs[*cell as usize]);
+            let partners: BTreeSet<Option<u32>> =
+                ends.map(|(source, to)| if source == *rank { to } else { Some(source) }).collect();
+            (is_part(&line) && partners.len() > 1).then_some((Fault::Rank(*rank), line))
         };
         places.extend(sent.iter().filter_map(both));
         let lines = |of: &BTreeMap<u32, Vec<u32>>, fault: fn(u32) -> Fault| -> Vec<(Fault, Vec<u32>)> {

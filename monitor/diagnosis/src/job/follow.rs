@@ -123,7 +123,9 @@ impl RecordFollower {
     /// The file ends here. Says what its last record lacks, if that breaks off.
     pub fn finish(&mut self, mut give: impl FnMut(Result<OperationRecord, Skipped>)) -> Option<Skipped> {
         let (mut last, line) = (None, self.line);
-        if self.form == RecordForm::Json && self.rest.trim_ascii_start().starts_with(b"{") {
+        let breaks_off =
+            || serde_json::from_slice::<serde::de::IgnoredAny>(&self.rest).is_err_and(|error| error.is_eof());
+        if self.form == RecordForm::Json && self.rest.trim_ascii_start().starts_with(b"{") && breaks_off() {
             last = Some(Skipped { line, problem: "the file ends within it".to_owned(), is_foreign: false });
         } else if !self.rest.trim_ascii().is_empty() {
             let is_csv = self.form == RecordForm::Csv;
