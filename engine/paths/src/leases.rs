@@ -15,8 +15,8 @@ const MOST: usize = 640_000;
 /// itself.
 pub const MOST_OF_ONE: usize = 1 << 16;
 
-/// Part of what is free that one agent may have once half is taken. Source: our choice: 40 agents that take all they can
-/// leave a tenth of that half.
+/// Part of what is free that one agent may have once half is taken. Source: our choice: 40 agents that take all they
+/// can leave a tenth of that half.
 const SHARE: usize = 16;
 
 /// A QP that has a port.
@@ -191,8 +191,8 @@ impl Leases {
         Some(changes)
     }
 
-    /// Whether an agent may have one lease more: while half of the planner is free, as many as one host needs, and after
-    /// that a part of what is free, so that something is left for whoever comes.
+    /// Whether an agent may have one lease more: while half of the planner is free, as many as one host needs, and
+    /// after that a part of what is free, so that something is left for whoever comes.
     ///
     /// # Errors
     /// It has its share.

@@ -1,10 +1,10 @@
 //! The default search: discover first, refine later. `docs/explained/search.md` explains it; the stages are one file
 //! each.
 //!
-//! A workload comes from `explore`. Anomalies wait in `touched_anomalies`; the most promising one passes `explain` (is it a known
-//! weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more experiments
-//! there are, the more of them `refine` spends on the conditions of findings, and on surveys of the space; `fold` finds
-//! variants of one weakness.
+//! A workload comes from `explore`. Anomalies wait in `touched_anomalies`; the most promising one passes `explain` (is
+//! it a known weakness?) and `minimise` (what does it need?), or `relieve` (what is behind a known one?). The more
+//! experiments there are, the more of them `refine` spends on the conditions of findings, and on surveys of the space;
+//! `fold` finds variants of one weakness.
 
 mod conditions;
 mod distil;

@@ -1,7 +1,7 @@
 //! Steering: programs ask the agent of their host for source ports, and agents ask the planner that they share.
 //!
-//! `socket` is where programs ask, `ledger` what the agent knows of them, `link` its connection to the planner, `planner`
-//! the planner itself.
+//! `socket` is where programs ask, `ledger` what the agent knows of them, `link` its connection to the planner,
+//! `planner` the planner itself.
 
 mod ends;
 mod journal;
