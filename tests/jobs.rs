@@ -406,7 +406,7 @@ mod long {
 }
 
 /// As many communicators become slow, and the watcher is killed on the way.
-fn events_arrive(count: u64) {
+fn events_arrive(count: u32) {
     let bench = Bench::new();
     append(&bench, "job.log", &inspected(0..count, 0..30, false));
     append(&bench, "job.log", &inspected(0..count, 30..60, true));
@@ -424,7 +424,7 @@ fn events_arrive(count: u64) {
         events.map(|event| event["evidence"]["communicator"].to_string()).collect::<std::collections::BTreeSet<_>>()
     };
     let begin = Instant::now();
-    while (heard().len() as u64) < count {
+    while (heard().len() as u32) < count {
         assert!(begin.elapsed() < Duration::from_mins(2), "{} of {count} communicators", heard().len());
         std::thread::sleep(Duration::from_millis(100));
     }

@@ -43,6 +43,10 @@ pub(crate) fn words(error: &str, found: Option<&Scalar>) -> String {
     let ours: String = said.split('`').step_by(2).collect();
     let is_key =
         ["unknown field `", "unknown variant `", "missing field `"].iter().any(|start| error.starts_with(start));
+    let is_missing = found.is_some_and(Scalar::is_missing) && !said.starts_with("a value is missing");
+    if is_missing && !is_key {
+        return if is_rust(&ours) { "a value is missing".to_owned() } else { format!("a value is missing: {said}") };
+    }
     if is_key || !is_rust(&ours) {
         return said;
     }

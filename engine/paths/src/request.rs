@@ -125,7 +125,7 @@ mod tests {
         let cluster = Cluster::from_yaml("c.yaml", cluster).expect("it keeps the rules");
         for (step, expected) in [
             ("fail: {leaf: x}", "a part has the keys host, nic and port (left or right), or leaf, spine"),
-            ("fail:", "a part has the keys host, nic and port"),
+            ("fail:", "steps[0].fail: a value is missing: a part has the keys host, nic and port"),
             ("1", "`1` is not one of connect, release, fail, repair"),
             ("connect", "`connect` needs a value; write `: ` and the value behind it"),
             ("brake: {}", "unknown word `brake`; write one of connect, release, fail, repair"),
