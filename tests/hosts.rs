@@ -24,7 +24,9 @@ fn found(bench: &Bench, name: &str, status: i32, sets: &[&str], words: &[&str]) 
     // One matrix of a busy host may have met a burst of other traffic, and five have not.
     let again = ["m2.json", "m3.json", "m4.json", "m5.json"];
     if words.contains(&"--busy") {
-        again.iter().for_each(|name| _ = std::fs::copy(bench.path("m.json"), bench.path(name)).expect("just written"));
+        for name in again {
+            std::fs::copy(bench.path("m.json"), bench.path(name)).expect("just written");
+        }
         diagnose.extend(again);
     }
     bench.json(status, &[&diagnose[..], words].concat())

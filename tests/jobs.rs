@@ -520,7 +520,7 @@ fn what_inspector_writes_is_judged_by_function_and_with_its_marker() {
     assert_eq!((&late["verdict"], &late["rank"]), (&"slow".into(), &serde_json::json!([5])));
 }
 
-/// Python's pickle wrote the dumps, in the shape of PyTorch's version 2.9.
+/// Python's pickle wrote the dumps, in the shape of `PyTorch`'s version 2.9.
 #[test]
 fn dumps_of_flight_recorders_name_the_rank_that_did_not_come() {
     let hang = Bench::new().json(1, &["job", "diagnose", &recorded("flight")]);

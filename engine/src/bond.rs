@@ -114,7 +114,7 @@ impl Bond {
             member.lacp_partner = partners.get(&member.name).cloned();
         }
         let rates = link.pci(machine).into_iter().filter_map(|function| function.current_rate());
-        let pcie_bps = rates.map(|rate| rate.bits_per_sec()).min_by(f64::total_cmp);
+        let pcie_bps = rates.map(kelpie_monitor::machine::PcieRate::bits_per_sec).min_by(f64::total_cmp);
         let policy = word("xmit_hash_policy");
         Ok(Self { device, gid, mode: word("mode"), policy, selection, members, netdev, pcie_bps })
     }

@@ -58,6 +58,9 @@ impl fmt::Display for Bytes {
 }
 
 /// Reads a count of `LEAST` to `MOST`, which an error names; a number outside is left to the rules, which know more.
+///
+/// # Errors
+/// No whole number.
 pub fn counted<'de, D: Deserializer<'de>, const LEAST: u64, const MOST: u64>(deserializer: D) -> Result<u32, D::Error> {
     struct Visitor<const LEAST: u64, const MOST: u64>;
     impl<const LEAST: u64, const MOST: u64> serde::de::Visitor<'_> for Visitor<LEAST, MOST> {

@@ -71,7 +71,7 @@ pub struct TopologyArgs {
     /// What another program wrote of the host: NCCL's topology XML, `lspci -vvv`, `nvidia-smi topo -m`; `-` for stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "subsystem"])]
     pub from: Option<PathBuf>,
-    /// Write NCCL's topology XML instead, for NCCL_TOPO_FILE
+    /// Write NCCL's topology XML instead, for `NCCL_TOPO_FILE`
     #[arg(long, conflicts_with = "json")]
     pub nccl: bool,
 }

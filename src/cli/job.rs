@@ -152,6 +152,7 @@ pub struct JobArgs {
     pub topology: Option<PathBuf>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("scheduler").multiple(true))]
 pub struct WatchJobArgs {
@@ -167,7 +168,7 @@ pub struct WatchJobArgs {
     /// come from the records, or from `host_names` of the topology
     #[arg(long, group = "scheduler")]
     pub slurm: bool,
-    /// The same for Kubernetes: cordon, and the condition KelpieDegraded of the node
+    /// The same for Kubernetes: cordon, and the condition `KelpieDegraded` of the node
     #[arg(long, group = "scheduler")]
     pub kubernetes: bool,
     /// Drain them: run `scontrol` or `kubectl` and not only print it

@@ -54,7 +54,9 @@ fn list(common: Common) -> anyhow::Result<()> {
         table.row(vec![name, format!("{}bit/s", si(bounds.max_bps)), format!("{}/s", si(bounds.max_pps))]);
     }
     let mut inside = Table::new(&["host, for `kelpie host`", "RNICs"], &[1]);
-    hosts.into_iter().for_each(|(name, rnics)| inside.row(vec![name, rnics.to_string()]));
+    for (name, rnics) in hosts {
+        inside.row(vec![name, rnics.to_string()]);
+    }
     print(&format!("{}\n{}", table.render(""), inside.render("")))
 }
 

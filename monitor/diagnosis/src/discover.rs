@@ -42,7 +42,7 @@ pub fn discover(machine: &Machine) -> Result<Discovered, String> {
         return Err(format!("no RDMA device on PCI: sys/class/infiniband has none with a PCI function{others}"));
     }
     devices.extend(building.others());
-    let mut said: Vec<String> = devices.iter().filter_map(|device| building.said(device)).collect();
+    let mut said: Vec<String> = devices.iter().filter_map(Building::said).collect();
     if devices.iter().any(|(_, kind, _)| *kind == NodeKind::Gpu) {
         said.push(NUMBERS.to_owned());
     }
@@ -220,7 +220,7 @@ impl<'m> Building<'m> {
     }
 
     /// What a device is, in words.
-    fn said(&self, (name, kind, path): &PciDevice<'m>) -> Option<String> {
+    fn said((name, kind, path): &PciDevice<'m>) -> Option<String> {
         let function = path.last()?;
         let read = |file: &str| function.text(file).unwrap_or_default();
         let (vendor, device, class) = (read("vendor"), read("device"), read("class"));

@@ -76,7 +76,9 @@ impl Host {
         let memory = self.add(format!("mem{numa}"), NodeKind::Memory, None)?;
         self.join(memory, socket, None);
         let others: Vec<usize> = self.homes.values().copied().collect();
-        others.into_iter().for_each(|other| self.join(other, socket, None));
+        for other in others {
+            self.join(other, socket, None);
+        }
         self.homes.insert(numa, socket);
         Ok(socket)
     }

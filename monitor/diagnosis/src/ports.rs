@@ -641,7 +641,7 @@ mod tests {
         let cases: [(&str, ReadingsChange); 13] = [
             ("together_bps", |readings| readings.together_bps = Some(4.1e8)),
             ("together_bps", |readings| {
-                (readings.sender, readings.receiver, readings.alone_bps) = (None, None, Some(1e8))
+                (readings.sender, readings.receiver, readings.alone_bps) = (None, None, Some(1e8));
             }),
             ("alone_bps", |readings| readings.alone_bps = Some(2.1e8)),
             ("receiver.ports[1].speed_bps", |readings| port(readings).capable_bps = Some(1e8)),

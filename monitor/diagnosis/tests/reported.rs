@@ -9,8 +9,8 @@ use kelpie_diagnosis::job::{
 /// What is said of each communicator and function.
 fn all(name: &str) -> Vec<JobDiagnosis> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded").join(name);
-    let mut bytes = std::fs::read(path).expect("a recorded job");
-    if name.ends_with(".gz") {
+    let mut bytes = std::fs::read(&path).expect("a recorded job");
+    if path.extension().is_some_and(|ending| ending == "gz") {
         let packed = std::mem::take(&mut bytes);
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).expect("gzip");
     }

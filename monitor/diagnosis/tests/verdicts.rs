@@ -82,6 +82,9 @@ fn traffic(shape: Shape, noise: f64, wrong: Wrong) -> Traffic {
     Traffic { shape, ranks: 32, ranks_per_host, iterations: 100, noise, wrong, from: 50, has_barrier: false }
 }
 
+/// What is wrong, by its factor.
+type MadeWrong = fn(f64) -> Wrong;
+
 #[test]
 fn what_is_slow_is_named_from_1_2_times_on_whatever_the_shape() {
     let jobs = number("KELPIE_JOBS", 2);
@@ -89,7 +92,7 @@ fn what_is_slow_is_named_from_1_2_times_on_whatever_the_shape() {
     let _: u64 = random.random();
     let (factors, noises): (&[f64], &[f64]) =
         if jobs > 2 { (&[1.1, 1.2, 1.35, 1.5, 2.0], &[0.03, 0.1]) } else { (&[1.2, 1.5], &[0.03]) };
-    let kinds: [(&str, fn(f64) -> Wrong); 6] = [
+    let kinds: [(&str, MadeWrong); 6] = [
         ("rank", |by| Wrong::Rank(11, by)),
         ("source", |by| Wrong::Source(11, by)),
         ("destination", |by| Wrong::Destination(11, by)),

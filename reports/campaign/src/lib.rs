@@ -510,7 +510,8 @@ impl Oracle for CampaignOracle<'_> {
     fn between_steps(&mut self, checkpoint: &dyn Fn() -> Checkpoint) -> Result<(), StopReason> {
         let is_far = self.number >= self.checkpointed + CHECKPOINT_EVERY.max(self.checkpointed / CHECKPOINT_PART);
         let is_long = self.number > self.checkpointed && self.checkpointed_at.elapsed() >= CHECKPOINT_SOONEST;
-        if !is_far && !(is_long && self.parts.limits.deadline.is_some()) {
+        let is_due = is_far || (is_long && self.parts.limits.deadline.is_some());
+        if !is_due {
             return Ok(());
         }
         self.checkpointed_at = Instant::now();

@@ -175,7 +175,7 @@ fn a_campaign_that_is_stopped_often_ends_like_one_that_is_not() {
         match end {
             StopReason::Finished => break,
             StopReason::Interrupted => {
-                assert_eq!(measured.get(), 17, "the experiment under way is finished and no other")
+                assert_eq!(measured.get(), 17, "the experiment under way is finished and no other");
             }
             other => panic!("{other:?}"),
         }

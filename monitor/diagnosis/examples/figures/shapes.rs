@@ -102,7 +102,7 @@ impl Traffic {
             Wrong::Connection(one, by) if one == nth => by,
             Wrong::Host(one, by) if host(source) != host(to) && [host(source), host(to)].contains(&one) => by,
             Wrong::All(by) => by,
-            Wrong::Fifth(rank, by) if iteration % 5 == 0 && (source == rank || to == rank) => by,
+            Wrong::Fifth(rank, by) if iteration.is_multiple_of(5) && (source == rank || to == rank) => by,
             _ => 1.0,
         }
     }

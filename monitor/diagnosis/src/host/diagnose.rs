@@ -214,9 +214,9 @@ impl PathRatios {
             .collect();
         let between = rounds.between(&paths, |index| !busy[index], false);
         let noise = [rounds.idle(&above, between), rounds.beside_load(&paths, &busy, &ratios)];
-        let of_one = rounds.of_one(between);
+        let of_one = Rounds::of_one(between);
         let is_beside = |index: usize| busy[index] && paths[index].is_affinitive();
-        let one_beside = rounds.of_one(rounds.between(&paths, is_beside, true));
+        let one_beside = Rounds::of_one(rounds.between(&paths, is_beside, true));
         let best = |path: usize| busy[path].then(|| best.get(&paths[path].row).copied().unwrap_or(1.0));
         let is_slow = |path: usize| ratios[path].is_some_and(|ratio| ratio < ABNORMAL);
         let noise_of_one = |path: usize| if busy[path] { one_beside } else { of_one }.unwrap_or(noise[0]);

@@ -79,7 +79,9 @@ pub fn find(asked: &Asked<'_>) -> Found {
         let mut links: Vec<usize> = smallest(&limits).sets.into_iter().flatten().collect();
         links.sort_unstable();
         links.dedup();
-        links.into_iter().for_each(|link| named.entry(link).or_default().push(round));
+        for link in links {
+            named.entry(link).or_default().push(round);
+        }
     }
     let mut open = slow_paths.clone();
     let mut found = Found::default();
@@ -119,8 +121,8 @@ pub fn find(asked: &Asked<'_>) -> Found {
     // Load is slow now here, now there; a fault is slow again at the same link.
     let scattered = open.len() + found.links.iter().skip(1).map(|link| link.slow_in).sum::<usize>();
     if found.links.first().is_some_and(|first| scattered > 0 && first.slow_in <= 2 * scattered) {
-        let names: Vec<String> = found.links.drain(..).flat_map(|link| link.links).collect();
-        let is_named = |path: usize| paths[path].links.iter().any(|link| names.contains(&host.link_name(*link)));
+        let open_links: Vec<String> = found.links.drain(..).flat_map(|link| link.links).collect();
+        let is_named = |path: usize| paths[path].links.iter().any(|link| open_links.contains(&host.link_name(*link)));
         found.once.extend(slow_paths.iter().map(|(path, _)| *path).filter(|path| is_named(*path)));
         found.once.sort_unstable();
         found.once.dedup();

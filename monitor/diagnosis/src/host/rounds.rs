@@ -194,7 +194,7 @@ impl Rounds {
     }
 
     /// The same of one matrix alone, for faults that come and go.
-    pub fn of_one(&self, between: Option<Noise>) -> Option<Noise> {
+    pub fn of_one(between: Option<Noise>) -> Option<Noise> {
         between.map(|between| between.after(NOISE_BEFORE))
     }
 

@@ -1,4 +1,4 @@
-//! What `lspci -vvv` prints: the PCI tree by the buses behind its bridges, and links by LnkCap and LnkSta.
+//! What `lspci -vvv` prints: the PCI tree by the buses behind its bridges, and links by `LnkCap` and `LnkSta`.
 //!
 //! Source: lspci(8) of pciutils, and what it prints.
 

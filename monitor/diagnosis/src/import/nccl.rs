@@ -118,7 +118,9 @@ fn of(host: &mut Host, element: &BytesStart<'_>, inside: &Open, by_number: &mut 
             let own = number.filter(|number| !is_taken(&format!("gpu{number}"), host));
             *by_number &= own.is_some();
             let number = own.unwrap_or_else(|| {
-                (counted..).find(|number| !is_taken(&format!("gpu{number}"), host)).unwrap_or(counted)
+                (counted..=counted + super::MOST as u32)
+                    .find(|number| !is_taken(&format!("gpu{number}"), host))
+                    .unwrap_or(counted)
             });
             device(host, format!("gpu{number}"), NodeKind::Gpu, (busid, *rate), inside)
         }

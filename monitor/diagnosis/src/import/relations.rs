@@ -1,7 +1,7 @@
 //! What `nvidia-smi topo -m` prints: how near devices are to each other, in words.
 //!
 //! Source: the legend that it prints: PIX (one bridge), PXB (several bridges), PHB (a host bridge), NODE (within a NUMA
-//! node), SYS (between NUMA nodes), NV# (NVLink).
+//! node), SYS (between NUMA nodes), NV# (`NVLink`).
 
 use std::collections::BTreeMap;
 

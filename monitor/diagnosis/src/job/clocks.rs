@@ -145,7 +145,9 @@ fn offsets(took: &BTreeMap<(u32, u32), f64>) -> Option<BTreeMap<u32, f64>> {
         ahead = ahead.iter().map(settled).collect();
     }
     let middle = median(&ahead.values().copied().collect::<Vec<_>>())?;
-    ahead.values_mut().for_each(|one| *one -= middle);
+    for one in ahead.values_mut() {
+        *one -= middle;
+    }
     // Only of a clock does a whole direction look faster than messages are.
     let faster: BTreeMap<u32, f64> = ahead
         .keys()

@@ -167,7 +167,9 @@ impl Lines {
             let Some(&(gain, mean, index)) = offers.iter().find(agrees) else { break };
             first.get_or_insert(gain);
             let (fault, line) = (self.fault(index), self.line(index));
-            line.iter().for_each(|cell| left[*cell as usize].value -= mean);
+            for cell in line {
+                left[*cell as usize].value -= mean;
+            }
             let again = found.faults.iter_mut().find(|(one, ..)| *one == fault);
             if let Some((_, shift, _)) = again {
                 *shift += mean;
@@ -201,12 +203,15 @@ mod tests {
         (0..ranks).map(|rank| (rank, (rank + 1) % ranks)).collect()
     }
 
+    type IsSlow = Box<dyn Fn((u32, u32)) -> bool>;
+    /// Pairs, which are slow, what is named, and whether all are slow together.
+    type Explained = (Vec<(u32, u32)>, IsSlow, Vec<Fault>, bool);
+
     #[test]
     fn the_place_that_explains_most_is_named_and_what_all_have_in_common_is_the_level() {
         let terms = Terms { gain: 18.0, least: 0.01, level: 1e-4 };
         let rank = |who: u32| move |(source, to): (u32, u32)| source == who || to == who;
-        type IsSlow = Box<dyn Fn((u32, u32)) -> bool>;
-        let cases: Vec<(Vec<(u32, u32)>, IsSlow, Vec<Fault>, bool)> = vec![
+        let cases: Vec<Explained> = vec![
             (all_pairs(8), Box::new(rank(3)), vec![Fault::Rank(3)], false),
             (all_pairs(3), Box::new(rank(1)), vec![Fault::Rank(1)], false),
             (all_pairs(8), Box::new(|(source, _)| source == 3), vec![Fault::Source(3)], false),

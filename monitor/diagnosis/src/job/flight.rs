@@ -1,6 +1,6 @@
-//! Dumps of PyTorch's flight recorder: the latest collectives of one rank, as JSON or as a pickle.
+//! Dumps of `PyTorch`'s flight recorder: the latest collectives of one rank, as JSON or as a pickle.
 //!
-//! Source: PyTorch, `torch/csrc/distributed/c10d/FlightRecorderDetail.hpp`, versions 2.x of the dump.
+//! Source: `PyTorch`, `torch/csrc/distributed/c10d/FlightRecorderDetail.hpp`, versions 2.x of the dump.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn rank_of_name(name: &str) -> Option<u32> {
 /// What a dump says, and what of it is left out.
 #[derive(Debug)]
 pub struct Flight {
-    /// Collectives; the iteration is the number that PyTorch gives them within their process group.
+    /// Collectives; the iteration is the number that `PyTorch` gives them within their process group.
     pub records: Vec<OperationRecord>,
     /// Messages between two ranks, which each rank numbers by itself.
     pub left_out: usize,

@@ -147,7 +147,9 @@ struct Located {
 fn change(cells: &PairTimes, located: &Located) -> Option<usize> {
     let mut is_in = vec![located.faults.is_empty(); cells.pairs.len()];
     if let Some((_, _, line)) = located.faults.first() {
-        line.iter().for_each(|cell| is_in[*cell as usize] = true);
+        for cell in line {
+            is_in[*cell as usize] = true;
+        }
     } else if located.all.is_none() {
         return None;
     }

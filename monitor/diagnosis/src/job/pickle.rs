@@ -1,7 +1,7 @@
 //! Python's pickles, as data alone: no name is looked up and nothing is called. Bounded in values and in what
 //! references expand to.
 //!
-//! Source: CPython, `Lib/pickletools.py`, protocols 0 to 5. Crates that read pickles follow nesting by recursion and
+//! Source: `CPython`, `Lib/pickletools.py`, protocols 0 to 5. Crates that read pickles follow nesting by recursion and
 //! expand each reference, so that a kilobyte can take all memory.
 
 use std::cell::Cell;
@@ -85,6 +85,7 @@ impl<'b> Reader<'b> {
     }
 
     /// Does what an opcode says; returns the value at the end.
+    #[expect(clippy::too_many_lines, clippy::match_same_arms, reason = "a row for each opcode, as in its list")]
     fn step(&mut self, opcode: u8) -> Result<Option<Value>, Error> {
         match opcode {
             // PROTO, FRAME.
@@ -371,7 +372,7 @@ impl<'de> Deserializer<'de> for Look<'_> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Error> for Look<'_> {
+impl IntoDeserializer<'_, Error> for Look<'_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -394,7 +395,7 @@ mod tests {
         c: BTreeMap<String, bool>,
     }
 
-    /// `{'a': [1, 300, -2, 2**40], 'b': None, 'c': {'x': True}, 'd': [[]]}`, as CPython 3.11 writes it with protocol
+    /// `{'a': [1, 300, -2, 2**40], 'b': None, 'c': {'x': True}, 'd': [[]]}`, as `CPython` 3.11 writes it with protocol
     /// 0, 2 and 4.
     const WRITTEN: [&[u8]; 3] = [
         b"(dp0\nVa\np1\n(lp2\nI1\naI300\naI-2\naL1099511627776L\nasVb\np3\nNsVc\np4\n(dp5\nVx\np6\nI01\nssVd\np7\n\

@@ -1,4 +1,4 @@
-//! Reads what people have of a job's operations: CSV, JSON, what NCCL's profilers write, dumps of PyTorch's flight
+//! Reads what people have of a job's operations: CSV, JSON, what NCCL's profilers write, dumps of `PyTorch`'s flight
 //! recorder, `matrix/1`. What they mean is elsewhere.
 
 use std::collections::BTreeMap;
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// What the ranks of `n` write that is told apart by function: rank 5 of AllGather comes late.
+    /// What the ranks of `n` write that is told apart by function: rank 5 of `AllGather` comes late.
     fn inspected(header: &str, function: &str, number: u32, time: u32) -> String {
         format!(
             "{{{header}\"coll_perf\":{{\"coll\":\"{function}\",\"coll_sn\":{number},\"coll_msg_size_bytes\":8,\
@@ -359,6 +359,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::format_push_string, reason = "a test")]
     fn functions_of_a_communicator_are_jobs_of_their_own_and_markers_name_what_follows() {
         let mut text = String::new();
         for rank in 0..4 {

@@ -74,6 +74,7 @@ pub struct Trace {
 
 impl Trace {
     /// Takes an event; nothing if it is none, and no record if none is complete with it.
+    #[expect(clippy::option_option, reason = "no event, an event, an event that completes a record")]
     pub fn take(&mut self, text: &[u8]) -> Option<Option<OperationRecord>> {
         // The end of a list.
         if self.is_begun && text == b"{}" {

@@ -74,7 +74,7 @@ fn rates(readings: &Readings, found: &mut Found) {
             .filter_map(|port| port.speed_bps)
             .collect();
         let uneven = speeds.iter().copied().fold(0.0, f64::max) > speeds.iter().copied().fold(f64::MAX, f64::min);
-        if alone > 0.0 && together > 2.0 * NOISE * alone && !(uneven && !speeds.is_empty()) {
+        if alone > 0.0 && together > 2.0 * NOISE * alone && (!uneven || speeds.is_empty()) {
             let rule = format!("both ports carry {:.1} times one alone; two carry twice at most", together / alone);
             found.push(("together_bps".to_owned(), rule));
         }

@@ -340,7 +340,9 @@ impl Plan {
                 self.away.remove(&agent);
             }
             // If that cannot be written, they are found again next time.
-            leases.into_iter().for_each(|(holder, _)| self.release(&holder));
+            for (holder, _) in leases {
+                self.release(&holder);
+            }
         }
     }
 

@@ -185,7 +185,9 @@ mod tests {
         assert_eq!(crowd.places.len(), most.min(64 * 16));
         let honest: Vec<Place> =
             (100..200).map(|number| crowd.enters(&format!("{number}:1"), begin).expect("a place")).collect();
-        honest.iter().for_each(|place| crowd.speaks(place));
+        for place in &honest {
+            crowd.speaks(place);
+        }
         assert_eq!(crowd.places.len(), most);
         let is_there = |place: &&Place| crowd.places.iter().any(|(_, one)| Arc::ptr_eq(one, &place.sent_away));
         assert_eq!(honest.iter().filter(is_there).count(), 100, "none of them was sent away");
