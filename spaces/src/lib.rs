@@ -13,6 +13,7 @@ pub mod flow_label;
 pub mod headers;
 mod json;
 pub mod known;
+mod limits;
 mod mix;
 mod moves;
 mod narrow;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::constraints::{MAX_DEPTH, MAX_LOSS_PPM, MAX_MADE_PER_SEC, MAX_MRS, MAX_PATH_DELAY_NS, MAX_QPS};
+use crate::limits::{MAX_DEPTH, MAX_LOSS_PPM, MAX_MADE_PER_SEC, MAX_MRS, MAX_PATH_DELAY_NS, MAX_QPS};
 use crate::units::{Bytes, counted};
 
 /// The bounds that errors name. Units: as the rules have them.

@@ -1,6 +1,7 @@
 //! Priority flow control of a network interface, by DCB netlink. A setting, beside the counters of what it causes.
 
-use super::dcb_text;
+mod text;
+
 use super::netlink::{NetlinkRequest, attribute, attributes};
 use crate::machine::Machine;
 
@@ -37,7 +38,7 @@ impl Dcb {
     pub fn of(machine: &Machine, netdev: &str) -> Option<Self> {
         if !machine.is_live() {
             let texts = ["dcb", "mlnx_qos"].into_iter().filter_map(|tool| machine.text(&format!("{tool}/{netdev}")));
-            return texts.map(|text| dcb_text::parse(&text)).find_map(|dcb| dcb);
+            return texts.map(|text| text::parse(&text)).find_map(|dcb| dcb);
         }
         let name = [netdev.as_bytes(), &[0]].concat();
         let request = NetlinkRequest::new(GET_DCB, 0, &[0, COMMAND_IEEE_GET, 0, 0]).with(INTERFACE, &name);
@@ -90,7 +91,7 @@ mod tests {
         let decoded = Dcb::decode(&answer).expect("an answer");
         assert_eq!((decoded.priority_of(26), decoded.priority_of(0)), (3, 2));
         let decoded = Dcb { default_priority: 0, ..decoded };
-        assert_eq!(decoded, dcb_text::parse("pfc 3 9 x\ndscp 26 3\nnonsense\n").expect("a recording"));
+        assert_eq!(decoded, text::parse("pfc 3 9 x\ndscp 26 3\nnonsense\n").expect("a recording"));
         assert_eq!(decoded.pfc_priorities(), [3]);
         assert_eq!(Dcb::decode(&answer[..20]), None);
     }

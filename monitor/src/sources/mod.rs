@@ -1,7 +1,6 @@
 //! Where counters are read from: one trait, one file per source. Differences and rates live in `rates`.
 
 mod dcb;
-mod dcb_text;
 mod ethtool;
 mod link_modes;
 mod netdev;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::fit::Fit;
-use crate::parameters::Based;
+use crate::parameters::{Based, rounded};
 use crate::uncertainty::Determinacy;
 
 /// Lines of a table that a comment names. Source: our choice, the width of a file.
@@ -46,15 +46,6 @@ pub fn write(fit: &Fit, base: &str, based: &[Based], name: &str, table: &str) ->
         let _ = writeln!(text, "{}{last}: {value}  # {comment}", "  ".repeat(open.len()));
     }
     text
-}
-
-/// Four figures, more than any measurement has.
-pub fn rounded(value: f64) -> f64 {
-    if value.fract() == 0.0 {
-        return value;
-    }
-    let scale = 10f64.powf(3.0 - value.abs().log10().floor());
-    (value * scale).round() / scale
 }
 
 /// A name that neither ends a comment nor a quoted word.

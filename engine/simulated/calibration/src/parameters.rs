@@ -87,6 +87,15 @@ impl Based {
     }
 }
 
+/// Four figures, more than any measurement has.
+pub fn rounded(value: f64) -> f64 {
+    if value.fract() == 0.0 {
+        return value;
+    }
+    let scale = 10f64.powf(3.0 - value.abs().log10().floor());
+    (value * scale).round() / scale
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

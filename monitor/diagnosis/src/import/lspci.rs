@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use kelpie_topology::host::{HostLink, NodeKind};
 
-use super::{Host, Imported, MOST, address, gbps};
+use super::building::{Host, Imported, MOST, address, gbps};
 
 /// Deepest tree. Source: our choice, as PCI has 256 buses.
 const DEPTH: usize = 32;

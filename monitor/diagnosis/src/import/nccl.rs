@@ -10,7 +10,7 @@ use kelpie_topology::host::NodeKind;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use super::{Host, Imported, address, gbps};
+use super::building::{Host, Imported, address, gbps};
 
 /// Deepest nesting. Source: our choice; a host has eight levels.
 const DEPTH: usize = 32;
@@ -118,7 +118,7 @@ fn of(host: &mut Host, element: &BytesStart<'_>, inside: &Open, by_number: &mut 
             let own = number.filter(|number| !is_taken(&format!("gpu{number}"), host));
             *by_number &= own.is_some();
             let number = own.unwrap_or_else(|| {
-                (counted..=counted + super::MOST as u32)
+                (counted..=counted + super::building::MOST as u32)
                     .find(|number| !is_taken(&format!("gpu{number}"), host))
                     .unwrap_or(counted)
             });

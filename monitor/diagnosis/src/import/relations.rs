@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use kelpie_topology::host::NodeKind;
 
-use super::{Host, Imported, MOST};
+use super::building::{Host, Imported, MOST};
 
 /// Whether a text looks like it: a heading of devices, and a row with an X.
 pub fn is_like(text: &str) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kelpie_topology::PortSide;
 
 use super::hardware::gbps;
-use super::{EndReading, Mode, Readings};
+use super::readings::{EndReading, Mode, Readings};
 
 /// How far two measurements of one thing may be apart. Source: our choice, noise of rates that are measured in turn.
 const NOISE: f64 = 1.1;
@@ -99,7 +99,8 @@ fn bytes(readings: &Readings, found: &mut Found) {
             found.push((key.to_owned(), "no byte, but traffic moved".to_owned()));
         }
         for side in PortSide::BOTH {
-            let uses = |qp: &&super::QpReading| [qp.leaves, qp.arrives][end] == Some(side) && qp.loss != Some(1.0);
+            let uses =
+                |qp: &&super::readings::QpReading| [qp.leaves, qp.arrives][end] == Some(side) && qp.loss != Some(1.0);
             if bytes[side.index()] == 0 && total(bytes) > 0.0 && readings.qps.iter().any(|qp| uses(&qp)) {
                 found.push((key.to_owned(), format!("no byte at the {} port, which a QP uses", side.name())));
             }
@@ -127,7 +128,7 @@ fn paths(readings: &Readings, found: &mut Found) {
             found.push((format!("qps[{place}]"), rule));
         }
     }
-    let ways = |of: fn(&super::QpReading) -> Option<PortSide>| {
+    let ways = |of: fn(&super::readings::QpReading) -> Option<PortSide>| {
         PortSide::BOTH.into_iter().filter(|side| readings.qps.iter().any(|qp| of(qp) == Some(*side))).count()
     };
     if matches!(readings.mode, Mode::SinglePort | Mode::ActiveBackup) && ways(|qp| qp.leaves) > 1 {

@@ -4,7 +4,7 @@ use kelpie_monitor::check::{Check, CheckState};
 use kelpie_monitor::checks::{CheckKind, Gauge, Repair};
 use kelpie_topology::PortSide;
 
-use super::{EndReading, PortReading, Readings, graded};
+use super::readings::{EndReading, PortReading, Readings, graded};
 
 /// Share of its speed that one port alone should carry; below the second it is a failure. Source: our choice: the first
 /// is the verdict's rule of low throughput.
@@ -36,7 +36,7 @@ fn ports(readings: &Readings) -> Vec<(String, &PortReading)> {
 
 /// How many ports there are to look at.
 fn expected(readings: &Readings) -> usize {
-    if readings.mode == super::Mode::SinglePort { 2 } else { 4 }
+    if readings.mode == super::readings::Mode::SinglePort { 2 } else { 4 }
 }
 
 /// Bits/s for people.
