@@ -81,7 +81,7 @@ const PACKETS: [&[&str]; 2] = [
     &["port_rcv_packets", "rx_pkts", "ethtool.rx_vport_rdma_unicast_packets"],
 ];
 
-/// Bits of the counters of `PortCounters` that stop at their end. [`crate::sources::SysfsSource`] leaves these out of
+/// Bits of the counters of `PortCounters` that stop at their end. `SysfsSource` leaves these out of
 /// its readings, because they have no rate any more; what they say is "at least so many".
 const STOPPED: [(&str, u64); 5] = [
     ("link_downed", 0xff),
