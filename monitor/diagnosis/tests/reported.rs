@@ -24,14 +24,14 @@ fn asked(name: &str) -> JobDiagnosis {
 
 #[test]
 fn what_inspector_writes_today_is_read_and_a_healthy_job_is_healthy() {
-    let found = all("inspector-v43.jsonl.gz");
+    let found = all("inspector-v4.3.jsonl.gz");
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].verdict, found[0].evidence.iterations), (JobVerdict::Healthy, 64), "{found:?}");
 }
 
 #[test]
 fn a_late_rank_is_named_though_a_communicator_has_several_functions() {
-    let found = all("fsdp-late.jsonl.gz");
+    let found = all("inspector-fsdp.jsonl.gz");
     let slow: Vec<&JobDiagnosis> = found.iter().filter(|one| one.verdict == JobVerdict::Slow).collect();
     assert!(!slow.is_empty(), "{found:?}");
     for one in &slow {

@@ -3,6 +3,8 @@
 use kelpie_monitor::statistics::median;
 
 use super::explain::{Shift, Terms, explain};
+use super::history::COMMON;
+use super::noise::CHANCE;
 use super::pair_times::PairTimes;
 use super::places::Fault;
 
@@ -17,10 +19,6 @@ const LEAST: f64 = 0.08;
 const TIMES: usize = 4;
 /// Iterations before anything is said. Source: our choice.
 const ENOUGH: usize = 20;
-/// How often chance may make a place. Source: our choice, as in `noise`.
-const CHANCE: f64 = 1e-3;
-/// Cells from which what all have in common is taken away. Source: our choice, as in `history`.
-const COMMON: usize = 8;
 
 /// A place that is slow now and then.
 #[derive(Debug, Clone, Copy, PartialEq)]

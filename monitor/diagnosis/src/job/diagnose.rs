@@ -375,15 +375,8 @@ impl JobDiagnosis {
 /// Ranks that the records say there are, and that are in none of them.
 fn missing(job: &JobOperations) -> Vec<u32> {
     let Some(ranks) = job.ranks.filter(|ranks| *ranks <= MAX_RANK) else { return Vec::new() };
-    let mut seen = vec![false; ranks as usize];
-    for operation in &job.operations {
-        for rank in [Some(operation.source), operation.destination].into_iter().flatten() {
-            if let Some(seen) = seen.get_mut(rank as usize) {
-                *seen = true;
-            }
-        }
-    }
-    (0..ranks).filter(|rank| !seen[*rank as usize]).collect()
+    let seen = job.seen_ranks();
+    (0..ranks).filter(|rank| !seen.contains(rank)).collect()
 }
 
 fn notes(

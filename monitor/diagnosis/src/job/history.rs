@@ -26,7 +26,7 @@ const LEAST: u32 = 8;
 const FALSE_ALARM: f64 = 100_000.0;
 /// Cells from which what all have in common in an iteration is taken away. Source: our choice; with few cells the slow
 /// one would be a good part of that.
-const COMMON: usize = 8;
+pub(super) const COMMON: usize = 8;
 /// Least slowdown that is said. Source: our choice: 1 %; below, nobody acts.
 const LEAST_SHIFT: f64 = 0.01;
 /// Neighbouring values are taken for no more alike than this. Source: our choice: nothing that is more alike has a

@@ -22,7 +22,7 @@ const FAR: f64 = 3.0;
 /// so are members that differ by this much more than was expected. Source: our choice.
 const ODD: f64 = 4.0;
 /// How often chance alone may make somebody stand out, of all together. Source: our choice, once in 1,000 answers.
-const CHANCE: f64 = 1e-3;
+pub const CHANCE: f64 = 1e-3;
 
 /// What is known of one member.
 #[derive(Debug, Clone, Copy, Default)]

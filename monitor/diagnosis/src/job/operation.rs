@@ -1,6 +1,6 @@
 //! What a job did: operations between ranks, with their times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,12 @@ pub struct JobOperations {
 }
 
 impl JobOperations {
+    /// The ranks that show up, as senders or receivers.
+    pub fn seen_ranks(&self) -> BTreeSet<u32> {
+        let ends = self.operations.iter().flat_map(|operation| [Some(operation.source), operation.destination]);
+        ends.flatten().collect()
+    }
+
     /// The operations, an iteration at a time.
     pub fn iterations(&self) -> impl DoubleEndedIterator<Item = &[Operation]> {
         self.operations.chunk_by(|one, next| one.iteration == next.iteration)

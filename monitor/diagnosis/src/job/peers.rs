@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use kelpie_monitor::statistics::median;
 
 use super::explain::{Shift, Terms, explain};
-use super::noise::PeerNoise;
+use super::noise::{CHANCE, PeerNoise};
 use super::pair_times::PairTimes;
 use super::places::Fault;
 
@@ -20,8 +20,6 @@ const LINE: f64 = 0.8;
 const WINDOW: usize = 50;
 /// Least factor by which a place has to be slower than its peers. Source: our choice, because peers may differ.
 const SLOWER: f64 = 1.3;
-/// How often chance may make a place. Source: our choice, as in `noise`.
-const CHANCE: f64 = 1e-3;
 /// Least peers that a cell is compared with, itself included. Source: our choice: of two, none is the slow one.
 const LEAST_PEERS: usize = 3;
 

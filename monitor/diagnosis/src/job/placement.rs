@@ -41,10 +41,7 @@ pub struct RankLocation {
 impl JobOperations {
     /// Takes the hosts of its ranks from a cluster.
     pub fn place_on(&mut self, cluster: &Cluster) {
-        let ranks: BTreeSet<u32> = (self.operations.iter())
-            .flat_map(|operation| [Some(operation.source), operation.destination])
-            .flatten()
-            .collect();
+        let ranks = self.seen_ranks();
         let host = |rank| Some((rank, cluster.host_name(cluster.nic_of_rank(rank)? / cluster.nics_per_host)));
         self.hosts = ranks.into_iter().filter_map(host).collect();
     }
@@ -53,10 +50,7 @@ impl JobOperations {
 /// Places what was found of a job on the cluster that it runs on.
 pub fn placement(found: &JobDiagnosis, job: &JobOperations, cluster: &Cluster) -> Placement {
     let mut placement = Placement::default();
-    let ranks: BTreeSet<u32> = (job.operations.iter())
-        .flat_map(|operation| [Some(operation.source), operation.destination])
-        .flatten()
-        .collect();
+    let ranks = job.seen_ranks();
     placement.unknown = ranks.iter().copied().filter(|rank| cluster.nic_of_rank(*rank).is_none()).collect();
     if matches!(found.verdict, JobVerdict::Healthy | JobVerdict::Undecided) {
         return placement;
