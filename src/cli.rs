@@ -9,6 +9,7 @@ pub mod fabric;
 pub mod findings;
 mod host;
 mod job;
+mod notify;
 pub mod paths;
 pub mod recipe;
 pub mod trace;

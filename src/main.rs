@@ -8,8 +8,6 @@ mod errors;
 mod exit;
 mod gate;
 mod inputs;
-mod metrics_server;
-mod notify;
 mod output;
 mod preloaded;
 mod progress;

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use kelpie_spaces::Host;
 
 use crate::args::parse_setting;
-use crate::notify::NotifyArgs;
+use crate::cli::notify::NotifyArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {

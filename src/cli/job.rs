@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use kelpie_fabric::InjectedFault;
 use kelpie_spaces::units::Bytes;
 
-use crate::notify::NotifyArgs;
+use crate::cli::notify::NotifyArgs;
 
 use fault::{parse_fault, parse_share};
 

@@ -1,11 +1,8 @@
 //! `kelpie job`: what a job suffers from, in words and as JSON. The judging lives in `kelpie_diagnosis`.
 
 mod event;
-mod files;
 mod records;
 mod run;
-mod scheduler;
-mod state;
 mod text;
 mod watch;
 
@@ -18,6 +15,7 @@ use kelpie_diagnosis::job::{
     Baseline, JobDiagnosis, JobQuestion, JobVerdict, Jobs, Placement, diagnose as judge, placement,
 };
 use kelpie_examine::files::read_file;
+use kelpie_examine::job::files;
 use serde::Serialize;
 
 use crate::args::Common;

@@ -4,6 +4,8 @@
 pub mod files;
 pub mod ground;
 pub mod host;
+pub mod job;
+pub mod outbox;
 pub mod ports;
 pub mod program;
 pub mod simulated;

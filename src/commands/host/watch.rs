@@ -14,6 +14,7 @@ use kelpie_diagnosis::host::{HostDiagnosis, HostVerdict};
 use kelpie_engine::MeasureError;
 use kelpie_engine::loopback::Activity;
 use kelpie_examine::host::{OpenedHost, RoundPlan};
+use kelpie_examine::outbox::Outbox;
 use kelpie_monitor::check::CheckState;
 use kelpie_monitor::checks::CheckKind;
 use kelpie_monitor::machine::Machine;
@@ -26,7 +27,6 @@ use super::metrics::Metrics;
 use crate::args::Common;
 use crate::cli::WatchHostArgs;
 use crate::exit;
-use crate::notify::Outbox;
 use crate::output::{note, print};
 use crate::stop;
 
@@ -44,7 +44,7 @@ pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
         note(&format!("metrics at http://{}/metrics until Ctrl-C", metrics.serve(listen)?));
     }
     let stop = stop::on_signals("stopping after this cell; once more ends at once")?;
-    let outbox = Outbox::new(args.notify.clone());
+    let outbox = Outbox::new(args.notify.hearers());
     let mut watch = HostWatch {
         args,
         common,

@@ -1,5 +1,5 @@
 //! `kelpie job watch`: follows what a job writes, and says what changes. What is kept and judged lives in
-//! `kelpie_diagnosis`; files, events and state are beside this file.
+//! `kelpie_diagnosis`; files, state and schedulers in `kelpie_examine::job`; events are beside this file.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -12,18 +12,19 @@ use kelpie_diagnosis::job::{
     JobDiagnosis, JobKey, JobNews, JobState, OperationRecord, Placement, RecordEffect, RecordFollower, Skipped, Window,
     accused, placement,
 };
+use kelpie_examine::job::scheduler::{Scheduler, Step};
+use kelpie_examine::job::state::{WatchState, beside, lock};
+use kelpie_examine::outbox::Outbox;
 use kelpie_examine::tail::{FileChange, Tail};
 use kelpie_text::clean_json;
 use kelpie_topology::Cluster;
 
 use super::event::WatchEvent;
-use super::scheduler::{Scheduler, Step};
-use super::state::{WatchState, beside, lock};
+use super::text::brief;
 use crate::args::Common;
 use crate::cli::WatchJobArgs;
 use crate::exit;
 use crate::inputs::read_cluster;
-use crate::notify::Outbox;
 use crate::output::{note, print};
 use crate::stop;
 
@@ -153,8 +154,8 @@ impl<'a> JobWatcher<'a> {
             (window.key(), Followed { window, news: JobNews::after(said), is_changed: true, ..Followed::default() })
         });
         let outbox = match &args.state {
-            Some(state) => Outbox::with_queue(args.notify.clone(), beside(state, QUEUE), stored.waiting)?,
-            None => Outbox::new(args.notify.clone()),
+            Some(state) => Outbox::with_queue(args.notify.hearers(), beside(state, QUEUE), stored.waiting)?,
+            None => Outbox::new(args.notify.hearers()),
         };
         outbox.unheard().iter().for_each(|unheard| note(&format!("warning: {unheard}")));
         Ok(Self {
@@ -281,7 +282,7 @@ impl<'a> JobWatcher<'a> {
         };
         let steps = |scheduler: Scheduler, host: &String| match state {
             JobState::Well => scheduler.resume(host),
-            _ => scheduler.drain(host, &diagnosis),
+            _ => scheduler.drain(host, &brief(&diagnosis)),
         };
         let mut lines = [Vec::new(), Vec::new()];
         let mut acts = Vec::new();
@@ -327,7 +328,7 @@ impl<'a> JobWatcher<'a> {
             note(&format!("warning: {host} is not drained: {count} hosts are already (--drain-at-most)"));
             return;
         }
-        match scheduler.act_drain(&host, found) {
+        match scheduler.act_drain(&host, &brief(found)) {
             Ok(()) => {
                 note(&format!("drained {host}"));
                 self.drained.insert(host);

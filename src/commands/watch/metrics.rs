@@ -7,9 +7,9 @@ use std::time::Duration;
 use kelpie_store::{CampaignFollower, StoreError, unix_ms};
 use kelpie_watch::{CampaignProgress, open_metrics};
 
-use crate::metrics_server::Scrapes;
 use crate::output::{note, print_json};
 use crate::stop;
+use kelpie_watch::metrics_server::Scrapes;
 
 /// How long the server waits before it looks whether it should stop. Source: our choice.
 const SLICE: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! A kernel for user mode (`ARCH=um`), built once from Debian's source package into a cache outside of the tree.
 //!
 //! The cache is `kelpie` in `$XDG_CACHE_HOME` or `~/.cache`, and a kernel's folder there is named after the version of
-//! its source and a hash of its configuration, `tests/guests/um.config`.
+//! its source and a hash of its configuration, `tests/guests/um.config`, and of what is changed in the source.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -28,6 +28,15 @@ const LEFT_OUT: [&str; 7] = [
     "*/sound/*.[ch]",
     "*/tools/testing/*",
 ];
+
+/// Where the source says how many bytes of a process's extended registers it keeps, and what it says instead.
+///
+/// The host takes these registers back only as a whole, and clamps a longer length to its own; a CPU with AMX has
+/// 11,008 bytes of them. Source: `arch/x86/kernel/fpu/regset.c`, `xstateregs_set`, and `kernel/ptrace.c`,
+/// `ptrace_regset`; kernels since 6.13 ask the host for the length. Handlers of signals have them on their stack, so
+/// `CONFIG_KERNEL_STACK_ORDER` in `tests/guests/um.config` makes room.
+const REGISTERS: (&str, &str, &str) =
+    ("arch/x86/um/user-offsets.c", "DEFINE_LONGS(HOST_FP_SIZE, 2696);", "DEFINE_LONGS(HOST_FP_SIZE, 12288);");
 
 /// Room that source and objects take while they are there. Units: bytes. Source: measured, 1.1 GB.
 const ROOM: u64 = 1_500_000_000;
@@ -61,7 +70,8 @@ fn image(lab: &Lab, version: &str) -> Result<PathBuf> {
     let package = format!("linux-source-{version}");
     let full = checked(lab.command("dpkg-query").args(["-W", "-f=${Version}", &package]), "dpkg-query -W")?;
     let config = lab.root.join("tests/guests/um.config");
-    let name = format!("linux-um-{}-{:08x}", full.trim().replace(['~', ':', '/'], "-"), fnv(&read(&config)?));
+    let made_of = [read(&config)?.as_slice(), REGISTERS.2.as_bytes()].concat();
+    let name = format!("linux-um-{}-{:08x}", full.trim().replace(['~', ':', '/'], "-"), fnv(&made_of));
     let cache = cache()?;
     fs::create_dir_all(&cache).with_context(|| format!("make {}", cache.display()))?;
     let image = cache.join(&name).join("linux");
@@ -106,6 +116,7 @@ impl Build<'_> {
         let mut tar = self.lab.command("tar");
         tar.args(LEFT_OUT.map(|pattern| format!("--exclude={pattern}"))).arg("--strip-components=1");
         checked(tar.arg("-xf").arg(self.archive).arg("-C").arg(&self.dir), "tar -xf")?;
+        self.widen_registers()?;
         let config = format!("KCONFIG_ALLCONFIG={}", self.config.display());
         checked(self.make().args([&config, "allnoconfig"]), "make allnoconfig")?;
         self.configuration_holds()?;
@@ -138,6 +149,17 @@ impl Build<'_> {
             ROOM / 1_000_000
         );
         Ok(())
+    }
+
+    fn widen_registers(&self) -> Result<()> {
+        let (file, old, new) = REGISTERS;
+        let path = self.dir.join(file);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        ensure!(
+            text.matches(old).count() == 1,
+            "this source has no `{old}` in {file}: see whether it needs the change"
+        );
+        fs::write(&path, text.replace(old, new)).with_context(|| format!("write {}", path.display()))
     }
 
     /// `make` whose result does not depend on the user, the host or the time.

@@ -5,13 +5,13 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::files::read_file_up_to;
+use crate::tail::Position;
 use anyhow::Context as _;
 use kelpie_diagnosis::job::{JobKey, Said, Window};
-use kelpie_examine::files::read_file_up_to;
-use kelpie_examine::tail::Position;
 use serde::{Deserialize, Serialize};
 
-use crate::notify::PendingEvent;
+use crate::outbox::PendingEvent;
 
 const FORMAT: &str = "job-watch/1";
 /// Longest state. Units: bytes. Source: our choice, above what the operations that are kept need.

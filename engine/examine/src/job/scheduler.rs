@@ -3,12 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use crate::program::{output, run};
 use anyhow::{Context as _, bail};
-use kelpie_diagnosis::job::JobDiagnosis;
-use kelpie_examine::program::{output, run};
 use serde_json::json;
-
-use super::text::brief;
 
 /// How long a command may take. Source: our choice.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -73,18 +70,17 @@ impl Scheduler {
         Some(format!("host `{}` is {why}: keep jobs from it by hand", host.escape_debug()))
     }
 
-    /// What keeps jobs from a host.
-    pub fn drain(self, host: &str, found: &JobDiagnosis) -> Vec<Step> {
-        let words = brief(found);
+    /// What keeps jobs from a host, and why in a few words.
+    pub fn drain(self, host: &str, why: &str) -> Vec<Step> {
         match self {
             Self::Slurm => {
-                let (name, reason) = (format!("NodeName={host}"), format!("Reason={MARK} {words}"));
+                let (name, reason) = (format!("NodeName={host}"), format!("Reason={MARK} {why}"));
                 vec![Step::of(&["scontrol", "update", &name, "State=DRAIN", &reason])]
             }
             Self::Kubernetes => {
                 vec![
                     Step::of(&["kubectl", "cordon", host]),
-                    condition(host, "True", "Diagnosed", &format!("{MARK} {words}")),
+                    condition(host, "True", "Diagnosed", &format!("{MARK} {why}")),
                 ]
             }
         }
@@ -102,11 +98,11 @@ impl Scheduler {
     }
 
     /// Runs what keeps jobs from a host, unless somebody else did so before: their reason stays.
-    pub fn act_drain(self, host: &str, found: &JobDiagnosis) -> anyhow::Result<()> {
+    pub fn act_drain(self, host: &str, why: &str) -> anyhow::Result<()> {
         if let Some(other) = self.reason(host)?.filter(|reason| !reason.starts_with(MARK)) {
             bail!("it is already, for another reason: {}", other.chars().take(120).collect::<String>());
         }
-        self.drain(host, found).iter().try_for_each(Step::run)
+        self.drain(host, why).iter().try_for_each(Step::run)
     }
 
     /// Runs what takes a host back, if Kelpie kept jobs from it.

@@ -8,10 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use clap::Args;
-use kelpie_examine::files::read_file_up_to;
-use kelpie_examine::program::run;
 use serde::{Deserialize, Serialize};
+
+use crate::files::read_file_up_to;
+use crate::program::run;
 
 /// How long a command may take. Source: our choice, because an event is to be out within 10 s.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
@@ -32,25 +32,12 @@ const MAX_QUEUE: u64 = 1 << 28;
 const DELIVERED: usize = 1024;
 
 /// Who is to hear of events.
-#[derive(Debug, Clone, Args)]
-pub struct NotifyArgs {
-    /// Run this with `sh -c` for each event, which is its stdin as JSON; it has 10 s
-    #[arg(long, value_name = "COMMAND")]
-    pub exec: Option<String>,
-    /// Post each event to this address as JSON
-    #[arg(long, value_name = "URL", value_parser = parse_url)]
+#[derive(Debug, Clone, Default)]
+pub struct Hearers {
+    /// What `sh -c` runs for each event, which is its stdin.
+    pub command: Option<String>,
+    /// Where each event is posted, `http://host:port/path`.
     pub webhook: Option<String>,
-}
-
-fn parse_url(text: &str) -> Result<String, String> {
-    match text.split_once("://") {
-        Some(("http", host)) if !host.is_empty() && !host.starts_with('/') => Ok(text.to_owned()),
-        Some(("https", _)) => {
-            let instead = "--exec 'curl --fail --silent --data @- https://...'";
-            Err(format!("this build has no TLS towards webhooks; write {instead}, or name an http:// address"))
-        }
-        _ => Err("write http://host:port/path".to_owned()),
-    }
 }
 
 /// An event that did not get everywhere.
@@ -120,7 +107,7 @@ struct Tries {
 /// one not.
 #[derive(Debug)]
 pub struct Outbox {
-    to: NotifyArgs,
+    to: Hearers,
     waiting: VecDeque<PendingEvent>,
     tries: [Tries; 2],
     client: ureq::Agent,
@@ -142,7 +129,7 @@ struct Queue {
 
 impl Outbox {
     /// An outbox that keeps what waits in memory alone.
-    pub fn new(to: NotifyArgs) -> Self {
+    pub fn new(to: Hearers) -> Self {
         let client = ureq::Agent::config_builder().timeout_global(Some(WEBHOOK_LIMIT)).max_redirects(0).build();
         let tries = Way::ALL.map(|_| Tries { next: Instant::now(), pause: FIRST_PAUSE, since: None });
         Self { to, waiting: VecDeque::new(), tries, client: client.into(), queue: None, dropped: 0 }
@@ -152,7 +139,7 @@ impl Outbox {
     ///
     /// # Errors
     /// The file is there and cannot be read.
-    pub fn with_queue(to: NotifyArgs, path: PathBuf, more: Vec<PendingEvent>) -> anyhow::Result<Self> {
+    pub fn with_queue(to: Hearers, path: PathBuf, more: Vec<PendingEvent>) -> anyhow::Result<Self> {
         let mut outbox = Self::new(to);
         if path.exists() {
             let text = read_file_up_to(&path, MAX_QUEUE)?;
@@ -192,7 +179,7 @@ impl Outbox {
 
     fn is_given(&self, way: Way) -> bool {
         match way {
-            Way::Command => self.to.exec.is_some(),
+            Way::Command => self.to.command.is_some(),
             Way::Webhook => self.to.webhook.is_some(),
         }
     }
@@ -208,7 +195,7 @@ impl Outbox {
 
     /// Takes an event, as JSON. Returns what is given up for it.
     pub fn push(&mut self, number: u64, event: String) -> Option<String> {
-        let (for_command, for_webhook) = (self.to.exec.is_some(), self.to.webhook.is_some());
+        let (for_command, for_webhook) = (self.to.command.is_some(), self.to.webhook.is_some());
         // After a kill an event may come again that is in the queue already.
         let is_known = |waiting: &PendingEvent| waiting.number == number && is_same(&waiting.event, &event);
         if !(for_command || for_webhook) || self.waiting.iter().any(is_known) {
@@ -269,7 +256,9 @@ impl Outbox {
 
     fn deliver(&self, way: Way, event: &str) -> anyhow::Result<()> {
         match way {
-            Way::Command => self.to.exec.as_deref().map_or(Ok(()), |command| run(shell(command), event, COMMAND_LIMIT)),
+            Way::Command => {
+                self.to.command.as_deref().map_or(Ok(()), |command| run(shell(command), event, COMMAND_LIMIT))
+            }
             Way::Webhook => self.to.webhook.as_deref().map_or(Ok(()), |url| post(&self.client, url, event)),
         }
     }
@@ -358,16 +347,8 @@ fn shell(command: &str) -> Command {
 mod tests {
     use super::*;
 
-    #[test]
-    fn addresses_are_http() {
-        assert!(parse_url("http://127.0.0.1:9/x").is_ok());
-        for (text, rule) in [("https://a/b", "--exec"), ("ftp://a", "write http://"), ("http:///a", "write http://")] {
-            assert!(parse_url(text).expect_err(text).contains(rule));
-        }
-    }
-
-    fn args(exec: Option<&str>, webhook: Option<&str>) -> NotifyArgs {
-        NotifyArgs { exec: exec.map(str::to_owned), webhook: webhook.map(str::to_owned) }
+    fn hearers(command: Option<&str>, webhook: Option<&str>) -> Hearers {
+        Hearers { command: command.map(str::to_owned), webhook: webhook.map(str::to_owned) }
     }
 
     /// Delivers until nothing waits.
@@ -388,14 +369,14 @@ mod tests {
         // Fails at each second run.
         let command =
             format!("if mkdir {place}/odd 2>/dev/null; then exit 1; fi; rmdir {place}/odd; cat >> {heard_name}");
-        let mut outbox = Outbox::with_queue(args(Some(&command), None), queue.clone(), Vec::new()).expect("new");
+        let mut outbox = Outbox::with_queue(hearers(Some(&command), None), queue.clone(), Vec::new()).expect("new");
         for number in 1..=20 {
             assert_eq!(outbox.push(number, format!("{number}\n")), None);
         }
         outbox.flush();
         // A kill, and a start that knows only what the disk has.
         drop(outbox);
-        let mut outbox = Outbox::with_queue(args(Some(&command), None), queue, Vec::new()).expect("read");
+        let mut outbox = Outbox::with_queue(hearers(Some(&command), None), queue, Vec::new()).expect("read");
         assert_eq!(outbox.push(20, "20\n".to_owned()), None, "it is in the queue");
         deliver_all(&mut outbox);
         let heard = std::fs::read_to_string(heard).expect("heard");
@@ -409,14 +390,14 @@ mod tests {
         let (queue, heard) = (folder.path().join("queue"), folder.path().join("heard"));
         let command = format!("cat >> {}", heard.display());
         // Nobody listens on this port.
-        let both = args(Some(&command), Some("http://127.0.0.1:9/x"));
+        let both = hearers(Some(&command), Some("http://127.0.0.1:9/x"));
         let mut outbox = Outbox::with_queue(both, queue.clone(), Vec::new()).expect("new");
         (1..=3).for_each(|number| drop(outbox.push(number, "x\n".to_owned())));
         let problems = outbox.flush();
         assert!(problems.iter().any(|problem| problem.starts_with("--webhook: ")), "{problems:?}");
         assert_eq!(std::fs::read_to_string(&heard).expect("heard"), "x\nx\nx\n");
         drop(outbox);
-        let mut outbox = Outbox::with_queue(args(Some(&command), None), queue.clone(), Vec::new()).expect("read");
+        let mut outbox = Outbox::with_queue(hearers(Some(&command), None), queue.clone(), Vec::new()).expect("read");
         assert_eq!(outbox.flush(), Vec::<String>::new());
         let unheard = outbox.unheard().expect("three");
         assert!(unheard.starts_with("3 events wait for --webhook, which is not given"), "{unheard}");
@@ -425,7 +406,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_kept_and_the_others_counted() {
-        let mut outbox = Outbox::new(args(Some("false"), None));
+        let mut outbox = Outbox::new(hearers(Some("false"), None));
         (1..=WAITING as u64).for_each(|number| assert_eq!(outbox.push(number, String::new()), None));
         for (number, count) in [(5000, 1), (5001, 2)] {
             let given_up = outbox.push(number, String::new()).expect("no place");
@@ -438,14 +419,15 @@ mod tests {
     fn a_disk_that_is_full_loses_nothing_once_it_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("place");
-        let mut outbox = Outbox::with_queue(args(Some("false"), None), place.join("queue"), Vec::new()).expect("new");
+        let mut outbox =
+            Outbox::with_queue(hearers(Some("false"), None), place.join("queue"), Vec::new()).expect("new");
         outbox.push(1, "one".to_owned());
         let problems = outbox.flush();
         assert!(problems[0].contains("kept in memory until it can be written"), "{problems:?}");
         std::fs::create_dir(&place).expect("room");
         outbox.push(2, "two".to_owned());
         outbox.flush();
-        let again = Outbox::with_queue(args(Some("false"), None), place.join("queue"), Vec::new()).expect("read");
+        let again = Outbox::with_queue(hearers(Some("false"), None), place.join("queue"), Vec::new()).expect("read");
         assert_eq!(again.waiting(), 2);
     }
 }

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use crate::files::open;
 use anyhow::{Context as _, bail};
 use flate2::bufread::MultiGzDecoder;
 use kelpie_diagnosis::job::{Jobs, MAX_OPERATIONS, Reader};
-use kelpie_examine::files::open;
 
 /// Longest file of operations, unpacked. Units: bytes. Source: our choice, because 8 million operations need no more.
 const MAX_FILE: u64 = 1 << 30;
