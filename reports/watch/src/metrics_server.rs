@@ -82,6 +82,9 @@ pub struct Scrapes {
 
 impl Scrapes {
     /// Listens on a loopback address until the process ends; `example` is one that would do.
+    ///
+    /// # Errors
+    /// The address is not loopback, or somebody else listens there.
     pub fn listen(listen: SocketAddr, example: &str) -> anyhow::Result<Self> {
         if !listen.ip().is_loopback() {
             bail!(

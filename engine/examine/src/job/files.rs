@@ -19,6 +19,9 @@ const MAX_FILES: usize = 65_536;
 const COUNTED: u64 = 4 << 20;
 
 /// Reads all of them as one job.
+///
+/// # Errors
+/// A file is missing, unreadable, too long or no record of a job.
 pub fn read(names: &[PathBuf]) -> anyhow::Result<Jobs> {
     let mut reader = Reader::default();
     for path in all(names)? {

@@ -98,6 +98,9 @@ impl Scheduler {
     }
 
     /// Runs what keeps jobs from a host, unless somebody else did so before: their reason stays.
+    ///
+    /// # Errors
+    /// Somebody else keeps jobs from it, or the scheduler does not answer or refuses.
     pub fn act_drain(self, host: &str, why: &str) -> anyhow::Result<()> {
         if let Some(other) = self.reason(host)?.filter(|reason| !reason.starts_with(MARK)) {
             bail!("it is already, for another reason: {}", other.chars().take(120).collect::<String>());
@@ -106,6 +109,9 @@ impl Scheduler {
     }
 
     /// Runs what takes a host back, if Kelpie kept jobs from it.
+    ///
+    /// # Errors
+    /// Kelpie did not keep jobs from it, or the scheduler does not answer or refuses.
     pub fn act_resume(self, host: &str) -> anyhow::Result<()> {
         match self.reason(host)? {
             Some(reason) if reason.starts_with(MARK) => self.resume(host).iter().try_for_each(Step::run),

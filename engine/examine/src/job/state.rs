@@ -60,6 +60,9 @@ pub fn beside(state: &Path, ending: &str) -> PathBuf {
 }
 
 /// Keeps other watchers from a state for as long as it lives; they are refused, and told by whom.
+///
+/// # Errors
+/// Another watcher keeps its state there, or the file beside it cannot be written.
 pub fn lock(state: &Path) -> anyhow::Result<File> {
     let path = beside(state, ".lock");
     let name = || path.display().to_string();
@@ -88,6 +91,9 @@ pub fn lock(state: &Path) -> anyhow::Result<File> {
 
 impl WatchState {
     /// The state, if there is one.
+    ///
+    /// # Errors
+    /// The file is unreadable, too long or no state of this version.
     pub fn read(path: &Path) -> anyhow::Result<Option<Self>> {
         if !path.exists() {
             return Ok(None);
@@ -99,6 +105,9 @@ impl WatchState {
     }
 
     /// Replaces the file.
+    ///
+    /// # Errors
+    /// The folder or the disk does not take it.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
