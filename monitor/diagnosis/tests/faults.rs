@@ -75,18 +75,29 @@ fn hosts_that_others_use_are_not_called_abnormal_and_their_faults_are_named() {
 }
 
 #[test]
-fn load_that_varies_from_path_to_path_is_rarely_taken_for_a_fault() {
+fn load_that_varies_from_path_to_path_is_rarely_taken_for_a_fault_and_a_fault_is_named_or_suspected() {
     let mut random = Pcg64Mcg::seed_from_u64(16);
-    for load in [Load::PerCell, Load::Bursts] {
-        let mut wrong = 0;
+    for (load, count, least) in
+        [(Load::PerCell, 1, 60), (Load::Bursts, 1, 100), (Load::PerCell, 5, 100), (Load::Bursts, 5, 118)]
+    {
+        let (mut wrong, mut named) = (0, 0);
         for round in 0..120 {
             let host = FigureHost::draw(KINDS[round % KINDS.len()].1, &mut random);
-            let matrices: Vec<Matrix> = (0..5).map(|_| host.beside(&host.healthy, load, 0.05, &mut random)).collect();
-            let (matrix, repeats) = matrices.split_first().expect("five");
-            let question = host::HostQuestion { host: &host.topology, matrix, repeats, baseline: None, busy: true };
-            wrong += usize::from(host::diagnose(question).expect("they fit").verdict == host::HostVerdict::Abnormal);
+            let mut judged = |values: &[Vec<f64>]| {
+                let matrices: Vec<Matrix> = (0..count).map(|_| host.beside(values, load, 0.05, &mut random)).collect();
+                let (matrix, repeats) = matrices.split_first().expect("one at least");
+                let question = host::HostQuestion { host: &host.topology, matrix, repeats, baseline: None, busy: true };
+                host::diagnose(question).expect("they fit")
+            };
+            wrong += usize::from(judged(&host.healthy).verdict == host::HostVerdict::Abnormal);
+            let memory = (0..host.topology.links().len()).find(|link| host.topology.link_name(*link) == "mem1|cpu1");
+            let found = judged(&host.with_faults(&[(memory.expect("each host has two memories"), 0.25)]));
+            let is_suspected = found.notes.iter().any(|note| note.contains("or a fault of mem1|cpu1"));
+            named +=
+                usize::from(is_suspected || found.explanations.iter().any(|set| set.contains(&"mem1|cpu1".to_owned())));
         }
-        assert!(wrong <= 8, "{load:?}: {wrong} of 120");
+        assert!(wrong <= 2, "{load:?}, {count} matrices: {wrong} of 120 healthy hosts");
+        assert!(named >= least, "{load:?}, {count} matrices: {named} of 120 faults");
     }
 }
 

@@ -229,10 +229,12 @@ fn busy(random: &mut Pcg64Mcg) {
                             };
                             let found = diagnose(question).expect("they fit");
                             let truth = host.topology.link_name(link);
+                            let is_suspected = found.notes.iter().any(|note| note.contains(&truth));
                             let is_named = found.explanations.iter().any(|set| set.contains(&truth));
                             *counts
                                 .entry(match found.verdict {
                                     HostVerdict::Healthy => "healthy",
+                                    HostVerdict::Undecided if fault.is_some() && is_suspected => "suspected",
                                     HostVerdict::Undecided => "undecided",
                                     HostVerdict::Abnormal if fault.is_some() && is_named => "named",
                                     HostVerdict::Abnormal => "wrong",

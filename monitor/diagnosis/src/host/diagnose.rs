@@ -14,7 +14,7 @@ use super::intermittent::{self, Intermittent};
 use super::misconfiguration::rerouted;
 use super::paths::{LoopbackPath, PathState, crossing, paths};
 use super::published;
-use super::rounds::{Noise, Rounds};
+use super::rounds::{Noise, Rounds, ln_by_place};
 use crate::matrix::Matrix;
 use kelpie_monitor::statistics::{ln_choose, ln_tail};
 
@@ -37,6 +37,8 @@ const OF_TRAINED: (f64, f64) = (0.6, 1.05);
 /// Most explanations that are named because they cannot be excluded. Source: our choice, as of explanations.
 const MOST_HIDDEN: usize = 64;
 
+/// Matrices that tell a fault from load. Source: measured, the page on host diagnosis.
+const REPEATS: usize = 5;
 /// Most notes of one kind. Source: our choice.
 const MOST_NOTES: usize = 4;
 
@@ -172,8 +174,10 @@ struct PathRatios {
     noise: [Noise; 2],
     /// Of one matrix, if there are several.
     of_one: Option<Noise>,
-    /// Per path, the logarithm of how likely load alone makes it slow in so many matrices.
+    /// Per path of an idle RNIC, the logarithm of how likely load alone makes it slow in so many matrices.
     by_load: Vec<f64>,
+    /// Per path that is compared with its row, what it carries beside that in each matrix.
+    standings: Vec<Vec<Option<f64>>>,
 }
 
 impl PathRatios {
@@ -215,13 +219,14 @@ impl PathRatios {
         let between = rounds.between(&paths, |index| !busy[index], false);
         let noise = [rounds.idle(&above, between), rounds.beside_load(&paths, &busy, &ratios)];
         let of_one = Rounds::of_one(between);
-        let is_beside = |index: usize| busy[index] && paths[index].is_affinitive();
-        let one_beside = Rounds::of_one(rounds.between(&paths, is_beside, true));
-        let best = |path: usize| busy[path].then(|| best.get(&paths[path].row).copied().unwrap_or(1.0));
         let is_slow = |path: usize| ratios[path].is_some_and(|ratio| ratio < ABNORMAL);
-        let noise_of_one = |path: usize| if busy[path] { one_beside } else { of_one }.unwrap_or(noise[0]);
-        let by_load = rounds.ln_by_load(&paths, &best, &is_slow, &noise_of_one, ABNORMAL);
-        Self { paths, expected, crossing, ratios, busy, loaded, rounds, noise, of_one, by_load }
+        let by_load = rounds.ln_by_load(&|path| !busy[path], &is_slow, of_one.unwrap_or(noise[0]), ABNORMAL);
+        let standings = |(index, path): (usize, &LoopbackPath)| {
+            let is_compared = busy[index] && path.is_affinitive();
+            if is_compared { rounds.standings(index, path.row) } else { Vec::new() }
+        };
+        let standings = paths.iter().enumerate().map(standings).collect();
+        Self { paths, expected, crossing, ratios, busy, loaded, rounds, noise, of_one, by_load, standings }
     }
 
     fn is_slow(&self, path: usize) -> bool {
@@ -234,7 +239,22 @@ impl PathRatios {
 
     /// The natural logarithm of how likely noise or load alone makes this path, or a worse one, of it.
     fn ln_chance(&self, path: usize) -> f64 {
-        self.ln_noise(path).max(self.by_load[path])
+        let load = if self.busy[path] { self.ln_by_place(&[path]) } else { self.by_load[path] };
+        self.ln_noise(path).max(load)
+    }
+
+    /// The same of load alone, of all of these that are compared with their rows.
+    fn ln_by_place(&self, these: &[usize]) -> f64 {
+        let mut by_row: BTreeMap<usize, Vec<&[Option<f64>]>> = BTreeMap::new();
+        for path in these.iter().filter(|path| self.busy[**path]) {
+            by_row.entry(self.paths[*path].row).or_default().push(&self.standings[*path]);
+        }
+        let others = self.standings.iter().enumerate().filter(|(path, _)| !these.contains(path));
+        if by_row.is_empty() {
+            0.0
+        } else {
+            ln_by_place(&by_row, others.flat_map(|(_, values)| values.iter().flatten().copied()).collect())
+        }
     }
 
     fn ln_noise(&self, path: usize) -> f64 {
@@ -259,11 +279,12 @@ impl PathRatios {
             let crossing = self.crossing[&link].iter().filter(|path| self.ratios[**path].is_some()).count();
             // Paths of a row with other traffic are compared with the same one, so together they are one witness.
             let mut witnesses: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-            for path in &of_link {
-                let witness = if self.busy[*path] { self.paths[*path].row } else { usize::MAX - path };
-                witnesses.entry(witness).or_default().push(self.ln_chance(*path));
+            for path in of_link.iter().filter(|path| self.busy[**path]) {
+                witnesses.entry(self.paths[*path].row).or_default().push(self.ln_noise(*path));
             }
-            let chance: f64 = witnesses.values().map(|all| all.iter().sum::<f64>() / all.len() as f64).sum();
+            let busy: f64 = witnesses.values().map(|all| all.iter().sum::<f64>() / all.len() as f64).sum();
+            let idle: f64 = of_link.iter().filter(|path| !self.busy[**path]).map(|path| self.ln_chance(*path)).sum();
+            let chance = idle + busy.max(self.ln_by_place(&of_link));
             (self.crossing.len() as f64).ln() + ln_choose(crossing, of_link.len()) + chance
         };
         let is_more = |(path, links): &(&usize, &Vec<usize>)| {
@@ -281,6 +302,7 @@ impl PathRatios {
         self.trained_low_first(host, &slow, &mut limits);
         let mut abnormal = self.confirmed(&slow, &limits);
         self.drop_scattered(&slow, &limits, &mut abnormal);
+        let suspected = self.suspected(host, matrix, (&slow, &limits), &abnormal);
         let settings = rerouted(host, &self.paths, &self.expected, &abnormal);
         let by_setting = |path: &usize| settings.iter().any(|setting| setting.paths.contains(path));
         let (of_links, limits): (Vec<usize>, Vec<Vec<usize>>) =
@@ -333,7 +355,7 @@ impl PathRatios {
             causes,
             unexplained,
             slow: self.in_figures(host, &explained.sets, &of_links),
-            notes: self.notes(question, matrix, (&slow, &abnormal, &come_and_gone.once), &links),
+            notes: self.notes(question, matrix, (&slow, &abnormal, &come_and_gone.once), &links, suspected),
             intermittent: come_and_gone.links,
             links: by_name(&links),
             published: PublishedDiagnosis { links: by_name(&colours) },
@@ -354,6 +376,35 @@ impl PathRatios {
         if smallest(&busy.collect::<Vec<_>>()).sets.first().is_some_and(|set| set.len() > 1) {
             abnormal.retain(|path| !self.busy[*path]);
         }
+    }
+
+    /// Paths of rows with other traffic that are slow by load or by a fault, which the matrices cannot tell.
+    fn suspected(
+        &self,
+        host: &HostTopology,
+        matrix: &Matrix,
+        (slow, limits): (&[usize], &[Vec<usize>]),
+        abnormal: &[usize],
+    ) -> Vec<String> {
+        let next = if self.rounds.count() < REPEATS {
+            "measure four times more and give all files"
+        } else {
+            "measure again when the host is idle"
+        };
+        let is_open = |(path, _): &(&usize, &Vec<usize>)| self.busy[**path] && !abnormal.contains(path);
+        let note = |(path, links): (&usize, &Vec<usize>)| {
+            let [row, column] = [&matrix.rows[self.paths[*path].row], &matrix.columns[self.paths[*path].column]];
+            let names: Vec<String> = links.iter().map(|link| host.link_name(*link)).collect();
+            format!(
+                "{row} to {column} carries {:.0} % of the best of {row}'s paths: load, or a fault of {}; {next}",
+                self.ratios[*path].unwrap_or(0.0) * 100.0,
+                if names.is_empty() { "no single link".to_owned() } else { names.join(" or ") }
+            )
+        };
+        let open: Vec<(&usize, &Vec<usize>)> = slow.iter().zip(limits).filter(is_open).collect();
+        let more = open.len().saturating_sub(MOST_NOTES);
+        let more = (more > 0).then(|| format!("{more} more paths like these"));
+        open.into_iter().take(MOST_NOTES).map(note).chain(more).collect()
     }
 
     /// Where a link that trained lower than it could carries about what it trained to, that link is it.
@@ -547,6 +598,7 @@ impl PathRatios {
         matrix: &Matrix,
         (slow, abnormal, once): (&[usize], &[usize], &[usize]),
         links: &[PathState],
+        suspected: Vec<String>,
     ) -> Vec<String> {
         let mut notes = Vec::new();
         let host = question.host;
@@ -589,10 +641,11 @@ impl PathRatios {
                 matrix.rows[*row]
             ));
         }
-        if slow.len() > abnormal.len() {
+        notes.extend(suspected);
+        let by_noise = slow.iter().filter(|path| !self.busy[**path] && !abnormal.contains(path)).count();
+        if by_noise > 0 {
             notes.push(format!(
-                "{} slow paths may be noise of {:.1} %: measure again and give all files, five are enough for 5 %",
-                slow.len() - abnormal.len(),
+                "{by_noise} slow paths may be noise of {:.1} %: measure again and give all files, five are enough for 5 %",
                 slow.iter().map(|path| self.noise_of(*path)).fold(0.0, f64::max) * 100.0
             ));
         }

@@ -38,6 +38,8 @@ const UNSTEADY: f64 = 0.17;
 const STEADY: f64 = 0.06;
 /// Times of load that are assumed before any was seen. Source: our choice.
 const SEEN_BEFORE: f64 = 0.05;
+/// What the place before all others is worth, in values. Source: Jeffreys' prior of a share.
+const HALF_A_VALUE: f64 = 0.5;
 /// By how many standard deviations one matrix is below the others if that is an event. Source: our choice.
 const EVENT: f64 = -3.0;
 
@@ -106,8 +108,8 @@ impl Rounds {
         median(&paths.iter().filter_map(|path| self.shares[*path][round]).collect::<Vec<_>>())
     }
 
-    /// Rows whose paths vary together, by much more than each does by itself: others load them. A row that is free in
-    /// half of the matrices is not among them.
+    /// Rows whose paths vary together, by much more than each does by itself: others load them. A row that is often
+    /// free is not among them.
     pub fn loaded(&self) -> Vec<usize> {
         if self.count < LEAST {
             return Vec::new();
@@ -121,7 +123,7 @@ impl Rounds {
         if median(&all).is_some_and(|away| self.by_median() * away > UNSTEADY) {
             return rows.map(|(row, _)| *row).collect();
         }
-        let is_loaded = |row: usize, paths: &[usize]| {
+        let is_loaded = |row: usize, paths: &[usize], beside_loaded: bool| {
             let levels: Vec<f64> = (0..self.count).filter_map(|round| self.level(row, round)).collect();
             let (level, share) = FREE;
             let free = levels.iter().filter(|seen| **seen >= level).count() as f64;
@@ -129,9 +131,16 @@ impl Rounds {
             let (times, least) = VARIES;
             let noise = times * alone / (paths.len() as f64).sqrt();
             let but_one = spread(&without_farthest(levels.clone())).unwrap_or(0.0);
-            free < share * levels.len() as f64 && together > least.max(noise) && but_one > STEADY.max(noise)
+            free < share * levels.len() as f64
+                && together > least.max(noise)
+                && (beside_loaded || but_one > STEADY.max(noise))
         };
-        rows.filter(|(row, paths)| is_loaded(**row, paths)).map(|(row, _)| *row).collect()
+        let of = |beside_loaded: bool| -> Vec<usize> {
+            rows.clone().filter(|(row, paths)| is_loaded(**row, paths, beside_loaded)).map(|(row, _)| *row).collect()
+        };
+        let alone = of(false);
+        // Where most rows are loaded, one that was steady but once is loaded too, sooner than at fault.
+        if 2 * alone.len() > self.affinitive.len() { of(true) } else { alone }
     }
 
     /// By how much the paths of a row vary beside each other.
@@ -221,47 +230,77 @@ impl Rounds {
         Noise { share: BY_QUARTILE * quartile, freedom }.after((before, worth))
     }
 
-    /// Per path and matrix, the share of what is expected; beside its row's best for one with other traffic.
-    fn standing(&self, path: usize, row: usize, best: Option<f64>, round: usize) -> Option<f64> {
-        let share = self.shares[path][round]?;
-        match best {
-            Some(best) => Some(share / self.level(row, round).filter(|level| *level > 0.0)? / best),
-            None => Some(share),
-        }
+    /// Of a path of a row with other traffic, per matrix, what it carries as a share of the row's best.
+    pub fn standings(&self, path: usize, row: usize) -> Vec<Option<f64>> {
+        let best = |round: usize| {
+            let row = self.affinitive.get(&row)?.iter().filter_map(|path| self.shares[*path][round]);
+            row.max_by(f64::total_cmp).filter(|best| *best > 0.0)
+        };
+        (0..self.count).map(|round| Some(self.shares[path][round]? / best(round)?)).collect()
     }
 
     /// The natural logarithm of how likely each path is slow in as many matrices as it was, if others load the host as
-    /// often as the paths show that are not slow. `best` is what the best path of a row with other traffic carries
-    /// beside that row. Of few matrices nothing is known, and no path is unlikely.
+    /// often as the paths show that are not slow. Of few matrices nothing is known, and no path is unlikely.
     pub fn ln_by_load(
         &self,
-        paths: &[LoopbackPath],
-        best: &dyn Fn(usize) -> Option<f64>,
+        is_judged: &dyn Fn(usize) -> bool,
         is_slow: &dyn Fn(usize) -> bool,
-        of_one: &dyn Fn(usize) -> Noise,
+        of_one: Noise,
         below: f64,
     ) -> Vec<f64> {
+        let paths = self.shares.len();
         if self.count < LEAST {
-            return vec![f64::NEG_INFINITY; paths.len()];
+            return vec![f64::NEG_INFINITY; paths];
         }
         let (mut events, mut seen) = (SEEN_BEFORE, 1.0);
-        let mut slow_in = vec![(0, 0); paths.len()];
-        // Of a row with other traffic only what the RNIC alone limits is compared.
-        let is_compared = |(index, path): &(usize, &LoopbackPath)| best(*index).is_none() || path.is_affinitive();
-        for (index, path) in paths.iter().enumerate().filter(is_compared) {
-            for round in 0..self.count {
-                let Some(share) = self.standing(index, path.row, best(index), round) else { continue };
-                slow_in[index].1 += 1;
-                slow_in[index].0 += usize::from(share < below);
-                if !is_slow(index) {
+        let mut slow_in = vec![(0, 0); paths];
+        for path in (0..paths).filter(|path| is_judged(*path)) {
+            for share in self.shares[path].iter().flatten() {
+                slow_in[path].1 += 1;
+                slow_in[path].0 += usize::from(*share < below);
+                if !is_slow(path) {
                     seen += 1.0;
-                    events += f64::from(share < below && of_one(index).normal(share) < EVENT);
+                    events += f64::from(*share < below && of_one.normal(*share) < EVENT);
                 }
             }
         }
         let chance: f64 = (events / seen).min(1.0);
         slow_in.into_iter().map(|(slow, all)| ln_at_least(slow, all, chance)).collect()
     }
+}
+
+/// The natural logarithm of how likely load that strikes all paths alike makes these as slow, in every matrix, by their
+/// places among all `others`. Paths of one row in one matrix are compared with the same ones: together they are one
+/// witness.
+///
+/// Source: ours. A place among others is uniform whatever the load is, so the greatest of `k` of them is below `u` with
+/// `u^k`, and the sum of their logarithms is that of Fisher's method; the better of both counts, at twice its chance.
+pub fn ln_by_place(these: &BTreeMap<usize, Vec<&[Option<f64>]>>, mut others: Vec<f64>) -> f64 {
+    others.sort_by(f64::total_cmp);
+    let place = |value: f64| {
+        let below = others.partition_point(|other| *other <= value);
+        ((below as f64 + HALF_A_VALUE) / (others.len() as f64 + 1.0)).ln()
+    };
+    let witness = |paths: &Vec<&[Option<f64>]>, round: usize| {
+        let places: Vec<f64> = paths.iter().filter_map(|path| path[round]).map(place).collect();
+        (!places.is_empty()).then(|| places.iter().sum::<f64>() / places.len() as f64)
+    };
+    let rounds = |paths: &Vec<&[Option<f64>]>| 0..paths.first().map_or(0, |path| path.len());
+    let witnesses: Vec<f64> =
+        these.values().flat_map(|paths| rounds(paths).filter_map(|round| witness(paths, round))).collect();
+    let worst = witnesses.iter().copied().fold(f64::NEG_INFINITY, f64::max) * witnesses.len() as f64;
+    let all = ln_gamma_tail(witnesses.len(), -witnesses.iter().sum::<f64>());
+    if witnesses.is_empty() { 0.0 } else { (std::f64::consts::LN_2 + worst.min(all)).min(0.0) }
+}
+
+/// The natural logarithm of the chance that so many values of the exponential distribution add up to `sum` or more.
+fn ln_gamma_tail(values: usize, sum: f64) -> f64 {
+    let mut term = 1.0;
+    let terms = (1..values).fold(1.0, |terms, count| {
+        term *= sum / count as f64;
+        terms + term
+    });
+    terms.ln() - sum
 }
 
 /// One standard deviation of values, as a share of their median.
