@@ -208,7 +208,9 @@ fn readings_are_judged_and_a_fault_is_the_exit_status() {
         ("[1005, 1005]", "[2000, 10]", &["balance"]),
         ("gap_ms: 300, ", "gap_ms: null, ", &["failover"]),
         ("gap_ms: 300, ", "gap_ms: 1500, ", &["failover"]),
-        ("capable_bps: 2e8}, {", "capable_bps: 4e8}, {", &["speed"]),
+        ("capable_bps: 2e8}, {", "capable_bps: 4e8, agreed_bps: 4e8}, {", &["speed"]),
+        // A port that is faster than the switch is a warning, because nobody says what the switch offers.
+        ("capable_bps: 2e8}, {", "capable_bps: 4e8}, {", &[]),
     ] {
         bench.write("readings.yaml", READINGS.replacen(from, to, 1));
         let judged = bench.json(i32::from(!failing.is_empty()), &["paths", "check", "readings.yaml"]);

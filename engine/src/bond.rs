@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kelpie_monitor::machine::{Gid, Machine, PortLink, gids, rdma_devices};
-use kelpie_monitor::sources::{CounterSource, ETHTOOL_PREFIX, EthtoolSource, Reading, fastest_megabits};
+use kelpie_monitor::sources::{CounterSource, ETHTOOL_PREFIX, EthtoolSource, Reading, link_speeds};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
@@ -33,6 +33,9 @@ pub struct BondMember {
     /// Speed of the fastest link that it could have. Units: Mbit/s.
     #[serde(default)]
     pub fastest_megabits: Option<u64>,
+    /// Speed of the fastest link that its partner offers as well; none if the partner is not known. Units: Mbit/s.
+    #[serde(default)]
+    pub agreed_megabits: Option<u64>,
     /// Whether its link is up and has no speed, as virtual ones have none.
     #[serde(default)]
     pub is_speedless: bool,
@@ -170,6 +173,7 @@ fn member(machine: &Machine, name: &str) -> BondMember {
     // A port that is down, or has no speed, has -1 or nothing.
     let speed_megabits = machine.number::<u64>(&file("speed")).filter(|speed| (1..u32::MAX.into()).contains(speed));
     let is_up = is_up(machine, name);
+    let fastest = link_speeds(machine, name);
     BondMember {
         name: name.to_owned(),
         mac: bonded.or_else(|| machine.text(&file("address"))).unwrap_or_default(),
@@ -177,7 +181,8 @@ fn member(machine: &Machine, name: &str) -> BondMember {
         bytes,
         packets,
         speed_megabits,
-        fastest_megabits: fastest_megabits(machine, name),
+        fastest_megabits: fastest.own_megabits,
+        agreed_megabits: fastest.agreed_megabits,
         is_speedless: is_up && speed_megabits.is_none(),
         mtu: machine.number(&file("mtu")),
         errors: ["tx", "rx"].map(|way| statistics(way, "errors")).iter().sum(),
@@ -233,6 +238,7 @@ mod tests {
             write(&of("speed"), if place == 0 { "100000\n" } else { "-1\n" });
             write(&of("mtu"), "9000\n");
             write(&format!("modes/{name}"), "100000baseCR4/Full\n200000baseCR4/Full\nAutoneg\n");
+            write(&format!("partner_modes/{name}"), "100000baseCR4/Full\n");
             write(&format!("ethtool/{name}"), "rx_prio3_pause_duration: 7\nrx_discards_phy: 9\n");
         }
         let pdu = |way: &str, mac: &str| format!("details {way} lacp pdu:\n    system mac address: {mac}\n");
@@ -252,8 +258,8 @@ mod tests {
         assert_eq!(seen, [("eth0", true, [100, 7]), ("eth1", false, [101, 7])]);
         let [first, second] = &bond.members[..] else { panic!("two ports") };
         assert_eq!(
-            (first.speed_megabits, first.fastest_megabits, first.mtu),
-            (Some(100_000), Some(200_000), Some(9000))
+            (first.speed_megabits, first.fastest_megabits, first.agreed_megabits, first.mtu),
+            (Some(100_000), Some(200_000), Some(100_000), Some(9000))
         );
         assert_eq!((second.speed_megabits, second.is_speedless, first.errors), (None, false, 3), "it is down");
         assert_eq!(first.pause.iter().collect::<Vec<_>>(), [(&"ethtool.rx_prio3_pause_duration".to_owned(), &7)]);

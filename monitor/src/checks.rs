@@ -357,12 +357,13 @@ rows! {
         repairs: [LookAtPort],
     }
     Speed "speed" Ports Seconds {
-        measures: "the speed of each port beside the speed that the port could have, and what one port alone carries of it",
+        measures: "the speed of each port beside the speed that both ends of its cable could have, and what one port alone \
+            carries of it",
         cause: "A port that trained to half its speed takes half of the traffic with it, and both ports together still \
             carry twice one alone.",
-        test: "Fails if a port trained below what it could have, or is slower than the fastest of the four; warns if one \
-            port alone carries less than 0.8 of its speed, and fails below 0.6; unknown if a speed was not read. Read \
-            from `/sys/class/net/NETDEV/speed`, and over ethtool netlink.",
+        test: "Fails if a port trained below what it and its link partner could have, or is slower than the fastest of the \
+            four; warns if a port is below its own fastest speed and the partner's is not known, or if one port alone \
+            carries less than 0.8 of its speed, and fails below 0.6; unknown if a speed was not read. Read from `/sys/class/net/NETDEV/speed`, and over ethtool netlink.",
         gauges: [TrainedShare "trained_share" "" Higher, AloneShare "alone_share" "" Higher],
         repairs: [LookAtSpeed, LookAtShared, MoveNic, ReadSpeed],
     }
@@ -544,7 +545,7 @@ repairs! {
     LookAtPort "look at the cable and at the switch's port; `ip link show` on the host says what it sees";
     LookAtSpeed "look at the speed that the switch's port is set to, at the cable and at forward error correction: \
         `ethtool NETDEV` lists what both ends offer; then raise the link again";
-    ReadSpeed "write `speed_bps` and `capable_bps` of each port, or check the hosts themselves with --subsystem";
+    ReadSpeed "write `speed_bps`, `capable_bps` and `agreed_bps` of each port, or check the hosts themselves with --subsystem";
     LookAtOptics "clean or change the cable or optics of this port; `ethtool -S NETDEV` and `ethtool -m NETDEV` show \
         errors and light";
     LookBehindPause "find what cannot keep up behind the pause: PCIe and memory of the host that sends it, or the \

@@ -237,11 +237,13 @@ fn nic(bond: &Bond, after: Option<(&Bond, f64)>) -> EndReading {
         });
         let bps = |megabits: Option<u64>| megabits.map(|megabits| megabits as f64 * 1e6);
         let now = later.map_or(member, |(later, _)| later);
+        // A driver may leave the mode out that it runs.
+        let at_least_now = |fastest: Option<u64>| fastest.map(|fastest| fastest.max(now.speed_megabits.unwrap_or(0)));
         PortReading {
             name: Some(now.name.clone()),
             speed_bps: bps(now.speed_megabits),
-            // A driver may leave the mode out that it runs.
-            capable_bps: bps(now.fastest_megabits.map(|fastest| fastest.max(now.speed_megabits.unwrap_or(0)))),
+            capable_bps: bps(at_least_now(now.fastest_megabits)),
+            agreed_bps: bps(at_least_now(now.agreed_megabits)),
             is_virtual: now.is_speedless,
             errors,
             paused,
@@ -503,6 +505,7 @@ mod tests {
             packets: [0; 2],
             speed_megabits: Some(100_000),
             fastest_megabits: Some(200_000),
+            agreed_megabits: Some(100_000),
             is_speedless: false,
             mtu: Some(9000),
             errors,
@@ -523,7 +526,8 @@ mod tests {
         let read = nic(&before, Some((&after, 2.0)));
         let port = &read.ports[0];
         assert_eq!((port.errors, port.paused), (Some(2), Some(0.25)));
-        assert_eq!((port.speed_bps, port.capable_bps, read.pcie_bps), (Some(1e11), Some(2e11), Some(126e9)));
+        assert_eq!((port.speed_bps, port.capable_bps, port.agreed_bps), (Some(1e11), Some(2e11), Some(1e11)));
+        assert_eq!(read.pcie_bps, Some(126e9));
         let unmoved = nic(&before, None);
         assert_eq!((unmoved.ports[0].errors, unmoved.ports[0].paused, unmoved.lacp), (None, None, Some(true)));
     }

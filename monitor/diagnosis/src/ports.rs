@@ -318,6 +318,7 @@ mod tests {
             name: Some(name.to_owned()),
             speed_bps: Some(2e8),
             capable_bps: Some(2e8),
+            agreed_bps: None,
             is_virtual: false,
             errors: Some(0),
             paused: Some(0.0),
@@ -381,7 +382,9 @@ mod tests {
             ("speed", |readings| port(readings).speed_bps = Some(1e8)),
             ("speed", |readings| {
                 for end in [&mut readings.sender, &mut readings.receiver] {
-                    end.as_mut().expect("it was read").ports.iter_mut().for_each(|port| port.speed_bps = Some(1e8));
+                    for port in &mut end.as_mut().expect("it was read").ports {
+                        (port.speed_bps, port.agreed_bps) = (Some(1e8), Some(2e8));
+                    }
                 }
                 (readings.alone_bps, readings.together_bps) = (Some(9.8e7), Some(1.95e8));
             }),
@@ -499,6 +502,32 @@ mod tests {
         }
         assert_eq!(fix(&readings, "speed").0, CheckState::NotApplicable);
         assert!(is_known(&checks(&readings)));
+    }
+
+    #[test]
+    fn a_port_below_its_own_speed_is_a_fault_only_where_its_partner_or_another_port_is_faster() {
+        use CheckState::{Fail, Pass, Warn};
+        let speed = |agreed: Option<f64>, slower: Option<usize>| {
+            let mut readings = Readings { alone_bps: None, together_bps: None, ..planned() };
+            for (end, reading) in [&mut readings.sender, &mut readings.receiver].into_iter().enumerate() {
+                for (place, port) in reading.as_mut().expect("it was read").ports.iter_mut().enumerate() {
+                    let is_slower = slower.is_some_and(|slower| slower == 2 * end + place);
+                    (port.capable_bps, port.agreed_bps) = (Some(4e8), agreed);
+                    port.speed_bps = Some(if is_slower { 1e8 } else { 2e8 });
+                }
+            }
+            fix(&readings, "speed")
+        };
+        for (agreed, slower, state, says) in [
+            (None, None, Warn, "unless the switch's ports are no faster"),
+            (Some(2e8), None, Pass, "as fast as both ends"),
+            (Some(4e8), None, Fail, "all ports trained to 50 %"),
+            (Some(2e8), Some(3), Fail, "receiver right (eth1) trained to 50 %"),
+            (None, Some(0), Fail, "slower than the fastest port: sender left (eth0)"),
+        ] {
+            let (found, summary) = speed(agreed, slower);
+            assert!(found == state && summary.contains(says), "{agreed:?} {slower:?}: {found:?} {summary}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod sysfs;
 
 pub use dcb::Dcb;
 pub use ethtool::{EthtoolSource, PREFIX as ETHTOOL_PREFIX};
-pub use link_modes::fastest_megabits;
+pub use link_modes::{LinkSpeeds, link_speeds};
 pub use netdev::SPEED as LINK_SPEED;
 pub use pcie::{LINK_MEGATRANSFERS, LINK_WIDTH};
 pub use port::PortSources;

@@ -123,6 +123,7 @@ fn rates(readings: &Readings) -> Vec<(String, f64)> {
         for (place, port) in end.ports.iter().enumerate() {
             rates.push((format!("{name}.ports[{place}].speed_bps"), port.speed_bps));
             rates.push((format!("{name}.ports[{place}].capable_bps"), port.capable_bps));
+            rates.push((format!("{name}.ports[{place}].agreed_bps"), port.agreed_bps));
         }
     }
     rates.into_iter().filter_map(|(name, rate)| Some((name, rate?))).collect()

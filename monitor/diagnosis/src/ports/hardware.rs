@@ -62,16 +62,28 @@ pub fn speed(readings: &Readings) -> Check {
     if !all.is_empty() && all.iter().all(|(_, port)| port.is_virtual) {
         return Check::new(kind, CheckState::NotApplicable, "the ports are virtual, and have no speed");
     }
+    // A port is no faster than what it is plugged into, so its own speed alone says little.
+    let could = |port: &PortReading| port.agreed_bps.or(port.capable_bps);
     let known: Vec<(&str, f64, Option<f64>)> =
-        all.iter().filter_map(|(name, port)| Some((&name[..], port.speed_bps?, port.capable_bps))).collect();
+        all.iter().filter_map(|(name, port)| Some((&name[..], port.speed_bps?, could(port)))).collect();
+    let agreed: Vec<&str> =
+        all.iter().filter(|(_, port)| port.agreed_bps.is_some()).map(|(name, _)| &name[..]).collect();
     let seen: Vec<String> = (known.iter())
         .map(|(name, speed, capable)| match capable {
             Some(capable) => format!("{name} {} of {}", gbps(*speed), gbps(*capable)),
             None => format!("{name} {}", gbps(*speed)),
         })
         .collect();
-    let below: Vec<&(&str, f64, Option<f64>)> =
-        known.iter().filter(|(_, speed, capable)| capable.is_some_and(|capable| *speed < capable)).collect();
+    let (below, perhaps): (Vec<_>, Vec<_>) = known
+        .iter()
+        .filter(|(_, speed, capable)| capable.is_some_and(|capable| *speed < capable))
+        .partition(|(name, ..)| agreed.contains(name));
+    let trained = |below: &[&(&str, f64, Option<f64>)], could: &str| {
+        let worst = below.iter().map(|one| one.1 / one.2.unwrap_or(one.1)).fold(1.0, f64::min);
+        let names: Vec<&str> = below.iter().map(|one| one.0).collect();
+        let names = if below.len() == expected(readings) { "all ports".to_owned() } else { names.join(", ") };
+        format!("{names} trained to {:.0} % of the speed that {could}", worst * 100.0)
+    };
     let fastest = known.iter().map(|one| one.1).fold(0.0, f64::max);
     let uneven: Vec<&str> = known.iter().filter(|one| one.1 < fastest).map(|one| one.0).collect();
     let share = known.iter().filter_map(|(_, speed, capable)| Some(speed / (*capable)?)).min_by(f64::total_cmp);
@@ -80,11 +92,7 @@ pub fn speed(readings: &Readings) -> Check {
     let pcie = narrowest_pcie(readings).filter(|(_, bps)| slowest_bps(readings).is_some_and(|speed| *bps < speed));
     let whole = known.len() >= expected(readings) && known.iter().all(|one| one.2.is_some());
     let check = if !below.is_empty() {
-        let worst = below.iter().map(|one| one.1 / one.2.unwrap_or(one.1)).fold(1.0, f64::min);
-        let names: Vec<&str> = below.iter().map(|one| one.0).collect();
-        let names = if below.len() == expected(readings) { "all ports".to_owned() } else { names.join(", ") };
-        let summary = format!("{names} trained to {:.0} % of the speed that the port could have", worst * 100.0);
-        Check::new(kind, CheckState::Fail, summary).repair(Repair::LookAtSpeed, &[])
+        Check::new(kind, CheckState::Fail, trained(&below, "both ends could have")).repair(Repair::LookAtSpeed, &[])
     } else if let ([_, ..], false) = (&uneven[..], fastest == 0.0) {
         let summary = format!("slower than the fastest port: {}", uneven.join(", "));
         Check::new(kind, CheckState::Fail, summary).repair(Repair::LookAtSpeed, &[])
@@ -96,8 +104,16 @@ pub fn speed(readings: &Readings) -> Check {
                 .repair(Repair::MoveNic, &[]),
             None => Check::new(kind, state, summary).repair(Repair::LookAtShared, &[]),
         }
+    } else if !perhaps.is_empty() {
+        let summary = trained(&perhaps, "the port could have: a fault, unless the switch's ports are no faster");
+        Check::new(kind, CheckState::Warn, summary).repair(Repair::LookAtSpeed, &[])
     } else if whole {
-        Check::new(kind, CheckState::Pass, "all ports run at the speed that they could have")
+        let summary = if agreed.is_empty() {
+            "all ports run at the speed that they could have"
+        } else {
+            "all ports run as fast as both ends could"
+        };
+        Check::new(kind, CheckState::Pass, summary)
     } else {
         let hint = readings.alone_bps.filter(|_| known.is_empty());
         let hint = hint.map(|alone| format!("; {} alone may be all of a port, or half of a faster one", gbps(alone)));

@@ -57,6 +57,8 @@ pub struct PortReading {
     pub speed_bps: Option<f64>,
     /// Speed of the fastest link that it could have. Units: bits/s.
     pub capable_bps: Option<f64>,
+    /// Speed of the fastest link that its partner offers as well, or that the network is built for. Units: bits/s.
+    pub agreed_bps: Option<f64>,
     /// Whether it is virtual, and has no speed.
     #[serde(rename = "virtual")]
     pub is_virtual: bool,
