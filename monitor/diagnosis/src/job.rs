@@ -24,6 +24,7 @@ mod places;
 mod read;
 mod record;
 mod trace;
+mod varying;
 mod waiting;
 mod window;
 

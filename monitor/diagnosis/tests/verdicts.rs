@@ -4,11 +4,14 @@
 
 #[path = "../examples/figures/shapes.rs"]
 mod shapes;
+#[path = "../examples/figures/training.rs"]
+mod training;
 
 use kelpie_diagnosis::job::{JobDiagnosis, JobQuestion, JobVerdict, diagnose};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use shapes::{SHAPES, Shape, Traffic, Wrong};
+use training::{SCHEMES, Scheme, Training};
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -172,6 +175,61 @@ fn healthy_jobs_are_healthy() {
     }
     println!("{well} of {all} healthy");
     assert!(well as f64 >= 0.99 * all as f64, "{well} of {all}");
+}
+
+#[test]
+fn healthy_training_is_healthy() {
+    let jobs = number("KELPIE_JOBS", 2);
+    let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 10));
+    let _: u64 = random.random();
+    let (mut all, mut well) = (0, 0);
+    for (name, scheme) in SCHEMES {
+        for (noise, has_tails) in [(0.03, false), (0.1, false), (0.03, true)] {
+            let (mut slow, mut undecided) = (0, 0);
+            for nth in 0..jobs {
+                let ranks = [4, 8, 16, 32][nth as usize % 4];
+                let ranks_per_host = [1, 4, 8][nth as usize % 3];
+                let layers = random.random_range(1..6);
+                let job = Training { scheme, ranks, ranks_per_host, layers, steps: 12, noise, has_tails, slow: None };
+                for one in job.draw(&mut random) {
+                    let found = diagnose(JobQuestion::at_the_end(&one));
+                    slow += u64::from(!matches!(found.verdict, JobVerdict::Healthy | JobVerdict::Undecided));
+                    undecided += u64::from(found.verdict == JobVerdict::Undecided);
+                    if found.verdict != JobVerdict::Healthy && std::env::var_os("KELPIE_WRONG").is_some() {
+                        println!("{job:?}: {found:?}");
+                    }
+                    all += 1;
+                    well += u64::from(found.verdict == JobVerdict::Healthy);
+                }
+            }
+            println!("{name}, noise {noise}, tails {has_tails}: {slow} slow, {undecided} undecided of {jobs}");
+        }
+    }
+    println!("{well} of {all} healthy");
+    assert!(well as f64 >= 0.99 * all as f64, "{well} of {all}");
+}
+
+#[test]
+fn a_slow_rank_among_experts_is_named_though_no_size_recurs() {
+    let jobs = number("KELPIE_JOBS", 2);
+    let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 11));
+    let _: u64 = random.random();
+    for scheme in [Scheme::Experts, Scheme::PaddedExperts, Scheme::CrowdedExperts] {
+        for by in [1.2, 1.5, 2.0] {
+            let slow = Some((3, by));
+            let job = Training { scheme, ranks: 16, ranks_per_host: 1, layers: 2, steps: 20, noise: 0.03, has_tails: false, slow };
+            let is_named = |_: &u64| {
+                let found = diagnose(JobQuestion::at_the_end(&job.draw(&mut random)[0]));
+                if found.rank != [3] && std::env::var_os("KELPIE_WRONG").is_some() {
+                    println!("{job:?}: {found:?}");
+                }
+                found.rank == [3] && found.source.is_empty() && found.destination.is_empty()
+            };
+            let named = (0..jobs).filter(is_named).count();
+            println!("{scheme:?} {by}: {named} of {jobs}");
+            assert!(named as f64 >= 0.95 * jobs as f64, "{scheme:?} {by}: {named}");
+        }
+    }
 }
 
 #[test]

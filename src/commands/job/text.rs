@@ -121,9 +121,7 @@ fn next(found: &JobDiagnosis) -> Option<&'static str> {
     let has_ends = !(found.connection.is_empty() && found.ambiguous.is_empty());
     Some(match (found.verdict, found.class) {
         (JobVerdict::Healthy, _) => return None,
-        (JobVerdict::Hang, Some(FaultClass::NonCommunication))
-            if found.evidence.notes.iter().any(|note| is_of_sizes(note)) =>
-        {
+        (JobVerdict::Hang, Some(FaultClass::NonCommunication)) if found.evidence.sizes.is_some() => {
             "compare what the ranks named pass to the collective; they wait for each other for ever"
         }
         (JobVerdict::Hang, Some(FaultClass::NonCommunication)) => {
@@ -154,10 +152,6 @@ fn next(found: &JobDiagnosis) -> Option<&'static str> {
             "give at least 20 iterations with begin (or entered) and end; of fewer, nothing is known"
         }
     })
-}
-
-fn is_of_sizes(note: &str) -> bool {
-    note.starts_with("sizes differ")
 }
 
 fn places(text: &mut String, placement: &Placement) {

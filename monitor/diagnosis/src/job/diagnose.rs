@@ -100,6 +100,9 @@ pub struct Evidence {
     pub late_us: Option<f64>,
     /// How long the oldest operation is open. Units: microseconds.
     pub open_us: Option<f64>,
+    /// The size of a collective at most ranks, and another one, where they differ. Units: bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<(u64, u64)>,
     /// Whether something looks slow or late, and may be noise: an undecided answer that more iterations decide.
     pub is_doubtful: bool,
     /// What the answer does not cover, in words.
@@ -258,6 +261,7 @@ impl JobDiagnosis {
             waiting_chain: Vec::new(),
             late_us: None,
             open_us: None,
+            sizes: None,
             is_doubtful: false,
             notes: Vec::new(),
         };
@@ -297,6 +301,7 @@ impl JobDiagnosis {
         self.class = Some(FaultClass::NonCommunication);
         self.rank.clone_from(&differs.ranks);
         self.connection.clear();
+        self.evidence.sizes = Some(differs.bytes);
         self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
     }
 

@@ -29,6 +29,9 @@ const FALSE_ALARM: f64 = 100_000.0;
 pub(super) const COMMON: usize = 8;
 /// Least slowdown that is said. Source: our choice: 1 %; below, nobody acts.
 const LEAST_SHIFT: f64 = 0.01;
+/// The same if sizes vary, also for a whole job. Source: our choice: 10 %, because what a size usually takes is known to
+/// a few percent, and each pair's sizes change together.
+const LEAST_BY_SIZE: f64 = 0.095_3;
 /// Neighbouring values are taken for no more alike than this. Source: our choice: nothing that is more alike has a
 /// mean.
 const MOST_ALIKE: f64 = 0.97;
@@ -129,7 +132,10 @@ pub fn history(cells: &PairTimes) -> JobHistory {
         // A chart may rise by chance before the change, so what was found says itself when it began.
         let since = change(cells, &first).unwrap_or(since as usize);
         let last = located(cells, since, charts.threshold);
-        found.since = cells.iterations.get(since).copied();
+        // What sizes that vary leave unexplained is no doubt.
+        if !(cells.are_by_size && last.faults.is_empty() && last.all.is_none()) {
+            found.since = cells.iterations.get(since).copied();
+        }
         found.faults = last.faults.into_iter().map(|(fault, shift, _)| (fault, shift.exp())).collect();
         found.all = last.all;
     }
@@ -319,8 +325,10 @@ fn located(cells: &PairTimes, since: usize, threshold: f64) -> Located {
     let [earlier, later] = levels.each_ref().map(|values| values.len().max(1) as f64);
     let level = spread(&levels[0]).max(variance / count.max(1) as f64) * level_likeness.inflation(since, 1);
     let level = level * (1.0 / earlier + 1.0 / later);
-    let found = explain(cells, &shifts, Terms { gain: threshold, least: LEAST_SHIFT, level });
-    let is_slower = found.level > LEAST_LEVEL && found.level * found.level / (2.0 * level) >= threshold;
+    let (least, least_level) =
+        if cells.are_by_size { (LEAST_BY_SIZE, LEAST_BY_SIZE) } else { (LEAST_SHIFT, LEAST_LEVEL) };
+    let found = explain(cells, &shifts, Terms { gain: threshold, least, level });
+    let is_slower = found.level > least_level && found.level * found.level / (2.0 * level) >= threshold;
     Located { faults: found.faults, all: is_slower.then(|| found.level.exp()) }
 }
 

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use hashbrown::HashMap;
 use kelpie_monitor::statistics::median;
 
 use super::history::{Autocorrelation, Chart, divide, threshold};
-use super::operation::JobOperations;
+use super::operation::{JobOperations, Operation};
 use super::pair_times::entries;
 
 /// Least factor that is said. Source: our choice, because jobs have phases.
@@ -27,6 +28,7 @@ pub struct Slower {
 pub fn pace(job: &JobOperations) -> Option<Slower> {
     let mut before: (u64, BTreeMap<u32, f64>) = Default::default();
     let mut series: Vec<(u64, f64)> = Vec::new();
+    let (mut loads, mut load) = (Vec::new(), 0.0_f64);
     for operations in job.iterations() {
         let iteration = operations[0].iteration;
         let now: BTreeMap<u32, f64> = entries(operations).into_iter().collect();
@@ -35,7 +37,9 @@ pub fn pace(job: &JobOperations) -> Option<Slower> {
         let count = (iteration - before.0).max(1) as f64;
         if let Some(step) = median(&steps).filter(|step| *step > 0.0) {
             series.push((iteration, (step / count).ln()));
+            loads.push(load);
         }
+        load = busiest(operations);
         before = (iteration, now);
     }
     let limit = threshold(1);
@@ -65,12 +69,26 @@ pub fn pace(job: &JobOperations) -> Option<Slower> {
     let step = means[1] - means[0];
     // Load that lasts is no change, so values that are alike count for fewer.
     let gain = step * step / (2.0 * variance.max(1e-8) * (1.0 / n + 1.0 / m));
-    (step >= LEAST.ln() && gain >= limit).then_some(Slower { factor: step.exp(), since: series[since].0 })
+    // More bytes take longer, and nothing is slower.
+    let [fewer, more] = [&loads[..since], &loads[since..]].map(|loads| loads.iter().sum::<f64>() / loads.len() as f64);
+    let by_size = if fewer > 0.0 { (more / fewer).ln().max(0.0) } else { 0.0 };
+    (step - by_size >= LEAST.ln() && gain >= limit).then_some(Slower { factor: step.exp(), since: series[since].0 })
+}
+
+/// Most bytes that a rank sends or receives in an iteration.
+fn busiest(operations: &[Operation]) -> f64 {
+    let mut ends: HashMap<(bool, u32), f64> = HashMap::new();
+    for operation in operations {
+        let received = operation.destination.map(|rank| (false, rank));
+        for end in [Some((true, operation.source)), received].into_iter().flatten() {
+            *ends.entry(end).or_default() += operation.bytes as f64;
+        }
+    }
+    ends.into_values().fold(0.0, f64::max)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::operation::Operation;
     use super::*;
 
     #[test]

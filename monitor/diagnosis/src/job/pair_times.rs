@@ -21,6 +21,8 @@ pub struct PairTimes {
     pub iterations: Vec<u64>,
     /// Per iteration `(cell, microseconds)`.
     pub times: Vec<Vec<(u32, f64)>>,
+    /// Whether each time is held against what its size usually takes, because sizes vary.
+    pub are_by_size: bool,
     /// The number of each rank's host, where the file names it.
     hosts: HashMap<u32, u32>,
     /// The hosts by these numbers.
@@ -28,7 +30,8 @@ pub struct PairTimes {
 }
 
 impl PairTimes {
-    /// The cells of a job. Several messages of a pair and of one size in an iteration count by their mean.
+    /// The cells of a job. Several messages of a pair and of one size in an iteration count by their mean. If sizes
+    /// vary, a cell is a pair.
     pub fn new(job: &JobOperations) -> Self {
         let mut cells = Self::default();
         for (rank, host) in &job.hosts {
@@ -63,7 +66,7 @@ impl PairTimes {
             cells.iterations.push(operations[0].iteration);
             cells.times.push(times);
         }
-        cells
+        cells.by_pair_if_sizes_vary()
     }
 
     /// The number of a rank's host, where the file names it.
