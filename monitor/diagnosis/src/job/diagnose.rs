@@ -374,6 +374,14 @@ impl JobDiagnosis {
                 Fault::Ambiguous(source, destination) => self.ambiguous.push((source, destination)),
             }
         }
+        let is_named = |twins: &[u32; 2]| faults.iter().any(|(fault, _)| *fault == Fault::Host(twins[0]));
+        for twins in cells.twins().into_iter().filter(is_named) {
+            let [one, other] = twins.map(|host| &cells.host_names[host as usize]);
+            self.evidence.notes.push(format!(
+                "hosts {one} and {other} exchange messages with each other only: one of them or the path between them \
+                 is slow"
+            ));
+        }
     }
 }
 

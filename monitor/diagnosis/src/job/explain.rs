@@ -66,7 +66,12 @@ pub fn explain(cells: &PairTimes, shifts: &[Shift], terms: Terms) -> Explanation
         found.cost += prior.min(terms.gain);
         found
     });
-    all.min_by(|one, other| one.cost.total_cmp(&other.cost)).unwrap_or_default()
+    let mut found = all.min_by(|one, other| one.cost.total_cmp(&other.cost)).unwrap_or_default();
+    for [one, other] in cells.twins() {
+        let twin = found.faults.iter().find(|(fault, ..)| *fault == Fault::Host(one)).cloned();
+        found.faults.extend(twin.map(|(_, shift, line)| (Fault::Host(other), shift, line)));
+    }
+    found
 }
 
 /// The cells of each place of more than one, and the cells themselves.
@@ -99,7 +104,11 @@ impl Lines {
         }
         let is_part = |line: &[u32]| line.len() > 1 && line.len() < measured.len();
         // Of equal explanations the widest one comes first.
-        let hosts = crossing.into_iter().filter(|(_, (ranks, line))| ranks.len() > 1 && is_part(line));
+        let twins: BTreeSet<u32> = cells.twins().into_iter().map(|[_, other]| other).collect();
+        let is_place = |(host, (ranks, line)): &(u32, (BTreeSet<u32>, Vec<u32>))| {
+            ranks.len() > 1 && is_part(line) && !twins.contains(host)
+        };
+        let hosts = crossing.into_iter().filter(is_place);
         let mut places: Vec<(Fault, Vec<u32>)> = hosts.map(|(host, (_, line))| (Fault::Host(host), line)).collect();
         let both = |(rank, out): (&u32, &Vec<u32>)| {
             let line: Vec<u32> = out.iter().chain(received.get(rank)?).copied().collect();

@@ -28,7 +28,6 @@ pub struct Slower {
 pub fn pace(job: &JobOperations) -> Option<Slower> {
     let mut before: (u64, BTreeMap<u32, f64>) = Default::default();
     let mut series: Vec<(u64, f64)> = Vec::new();
-    let (mut loads, mut load) = (Vec::new(), 0.0_f64);
     for operations in job.iterations() {
         let iteration = operations[0].iteration;
         let now: BTreeMap<u32, f64> = entries(operations).into_iter().collect();
@@ -37,9 +36,7 @@ pub fn pace(job: &JobOperations) -> Option<Slower> {
         let count = (iteration - before.0).max(1) as f64;
         if let Some(step) = median(&steps).filter(|step| *step > 0.0) {
             series.push((iteration, (step / count).ln()));
-            loads.push(load);
         }
-        load = busiest(operations);
         before = (iteration, now);
     }
     let limit = threshold(1);
@@ -69,10 +66,19 @@ pub fn pace(job: &JobOperations) -> Option<Slower> {
     let step = means[1] - means[0];
     // Load that lasts is no change, so values that are alike count for fewer.
     let gain = step * step / (2.0 * variance.max(1e-8) * (1.0 / n + 1.0 / m));
-    // More bytes take longer, and nothing is slower.
-    let [fewer, more] = [&loads[..since], &loads[since..]].map(|loads| loads.iter().sum::<f64>() / loads.len() as f64);
-    let by_size = if fewer > 0.0 { (more / fewer).ln().max(0.0) } else { 0.0 };
-    (step - by_size >= LEAST.ln() && gain >= limit).then_some(Slower { factor: step.exp(), since: series[since].0 })
+    (gain >= limit && step - by_bytes(job, series[since].0) >= LEAST.ln()).then_some(Slower { factor: step.exp(), since: series[since].0 })
+}
+
+/// By how much more bytes from an iteration on let iterations take longer without being slower, as a logarithm.
+fn by_bytes(job: &JobOperations, since: u64) -> f64 {
+    let (mut sums, mut counts) = ([0.0; 2], [0.0; 2]);
+    for operations in job.iterations() {
+        let part = usize::from(operations[0].iteration >= since);
+        sums[part] += busiest(operations);
+        counts[part] += 1.0;
+    }
+    let [fewer, more] = [0, 1].map(|part| sums[part] / f64::max(counts[part], 1.0));
+    if fewer > 0.0 { (more / fewer).ln().max(0.0) } else { 0.0 }
 }
 
 /// Most bytes that a rank sends or receives in an iteration.

@@ -1,5 +1,6 @@
 //! The matrix of an iteration: what each message took. Judging is elsewhere.
 
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
@@ -78,6 +79,30 @@ impl PairTimes {
     pub fn is_inside(&self, cell: u32) -> bool {
         let (source, destination) = self.pairs[cell as usize];
         self.host_of(source).is_some() && self.host_of(source) == destination.and_then(|rank| self.host_of(rank))
+    }
+
+    /// The hosts of a cell that crosses from one to another.
+    pub fn crossed(&self, cell: u32) -> Option<[u32; 2]> {
+        let (source, destination) = self.pairs[cell as usize];
+        let hosts = [self.host_of(source)?, self.host_of(destination?)?];
+        (hosts[0] != hosts[1]).then_some(hosts)
+    }
+
+    /// Pairs of hosts that exchange messages with each other only: which of them is slow cannot be told.
+    pub fn twins(&self) -> Vec<[u32; 2]> {
+        if self.host_names.len() < 2 {
+            return Vec::new();
+        }
+        let mut partners: HashMap<u32, BTreeSet<u32>> = HashMap::new();
+        for [one, other] in (0..self.pairs.len() as u32).filter_map(|cell| self.crossed(cell)) {
+            partners.entry(one).or_default().insert(other);
+            partners.entry(other).or_default().insert(one);
+        }
+        let only = |host: &u32| partners.get(host).filter(|all| all.len() == 1)?.first().copied();
+        let mut twins: Vec<[u32; 2]> = partners.keys().filter_map(|one| Some([*one, only(one)?])).collect();
+        twins.retain(|[one, other]| one < other && only(other) == Some(*one));
+        twins.sort_unstable();
+        twins
     }
 
     /// Cells that nobody has measured yet.

@@ -7,14 +7,16 @@ use kelpie_monitor::statistics::median;
 use super::pair_times::{PairTimes, RankPair};
 
 /// Fewest sizes that vary; with fewer, each is a series of its own. Source: our choice.
-const SIZES: usize = 8;
+const SIZES: usize = 3;
 /// Sizes for each pair from which on they vary, and the share of the iterations below which each is seen.
 /// Source: our choice.
 const EACH: usize = 2;
 const SEEN: f64 = 0.5;
-/// Points of the curve of times over sizes, and fewest messages behind each. Source: our choice.
+/// Points of the curve of times over sizes, fewest messages behind each, and how far sizes of one are apart, as a
+/// logarithm. Source: our choice.
 const POINTS: usize = 32;
 const BEHIND: usize = 8;
+const WIDE: f64 = 0.1;
 
 /// Sizes and times as logarithms, of messages within hosts and between them.
 type Curves = [Vec<(f64, f64)>; 2];
@@ -124,21 +126,32 @@ impl PairTimes {
     }
 }
 
-/// The medians of equal parts of the messages, in the order of their sizes.
+/// The medians of parts of the messages, in the order of their sizes. A part ends where the size changes, once enough
+/// messages are behind it; so sizes that recur are parts of their own.
 fn curve(mut messages: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     messages.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-    let parts = (messages.len() / BEHIND).clamp(1, POINTS);
-    let mut points: Vec<(f64, f64)> = Vec::new();
-    for part in 0..parts {
-        let part = &messages[part * messages.len() / parts..(part + 1) * messages.len() / parts];
-        let [size, time] = [|one: &(f64, f64)| one.0, |one: &(f64, f64)| one.1]
-            .map(|of| median(&part.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0));
-        match points.last_mut().filter(|last| last.0 >= size) {
-            Some(last) => last.1 = f64::midpoint(last.1, time),
-            None => points.push((size, time)),
+    let enough = messages.len() / POINTS;
+    let mut parts: Vec<Vec<(f64, f64)>> = Vec::new();
+    for (size, time) in messages {
+        let is_over = |part: &Vec<(f64, f64)>| {
+            let (first, last) = (part[0].0, part[part.len() - 1].0);
+            part.len() >= BEHIND && size > last && (part.len() >= enough || size - first > WIDE)
+        };
+        match parts.last_mut().filter(|part| !is_over(part)) {
+            Some(part) => part.push((size, time)),
+            None => parts.push(vec![(size, time)]),
         }
     }
-    points
+    // A few that are left over say too little by themselves.
+    if parts.len() > 1 && parts.last().is_some_and(|part| part.len() < BEHIND) {
+        let rest = parts.pop().unwrap_or_default();
+        parts.last_mut().into_iter().for_each(|part| part.extend(&rest));
+    }
+    let middle = |part: Vec<(f64, f64)>| {
+        let (sizes, times): (Vec<f64>, Vec<f64>) = part.into_iter().unzip();
+        Some((median(&sizes)?, median(&times)?))
+    };
+    parts.into_iter().filter_map(middle).collect()
 }
 
 /// The time of a size between two points of a curve, or beyond its ends along the nearest two.
