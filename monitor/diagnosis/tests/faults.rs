@@ -1,16 +1,11 @@
-//! Generated hosts and jobs, fewer than in the page's figures: every single fault is named, healthy ones are left
-//! alone.
+//! Generated hosts, fewer than in the page's figures: every single fault is named, healthy ones are left alone.
 
 #[path = "../examples/figures/hosts.rs"]
 mod hosts;
-#[path = "../examples/figures/jobs.rs"]
-mod jobs;
 
 use hosts::{FigureHost, KINDS, Load};
-use jobs::{JobShape, PLACES, SlowMessages};
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::host::{self, HostDiagnosis};
-use kelpie_diagnosis::job::{self, Fault};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -151,25 +146,4 @@ fn every_double_fault_is_among_the_explanations() {
         }
         println!("{name} most {most}");
     }
-}
-
-#[test]
-fn a_slowdown_of_a_tenth_is_placed_by_its_own_past_alone() {
-    let mut random = Pcg64Mcg::seed_from_u64(13);
-    for (name, place) in PLACES {
-        let shape =
-            JobShape { ranks: 24, iterations: 100, noise: 0.03, has_tails: false, slow: Some((place, 1.1, 50)) };
-        let found = job::diagnose(job::JobQuestion::at_the_end(&shape.draw(&mut random)));
-        let truth = match place {
-            SlowMessages::Cell => Fault::Connection(3, 5),
-            SlowMessages::Row => Fault::Source(3),
-            SlowMessages::Column => Fault::Destination(3),
-            SlowMessages::Rank => Fault::Rank(3),
-        };
-        let faults: Vec<Fault> = found.evidence.history.iter().map(|(fault, _)| *fault).collect();
-        assert_eq!((faults, found.evidence.published.len()), (vec![truth], 0), "{name}");
-        assert!(found.since_iteration.is_some_and(|since| (45..55).contains(&since)), "{name}: {found:?}");
-    }
-    let shape = JobShape { ranks: 24, iterations: 300, noise: 0.03, has_tails: false, slow: None };
-    assert_eq!(job::diagnose(job::JobQuestion::at_the_end(&shape.draw(&mut random))).verdict, job::JobVerdict::Healthy);
 }

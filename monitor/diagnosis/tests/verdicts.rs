@@ -1,6 +1,7 @@
 //! Whole verdicts on jobs of several shapes: what is wrong is named and nothing else, and healthy jobs are left alone.
 //!
-//! `KELPIE_JOBS` is how many jobs a row has, `KELPIE_SEED` the seed; the test's own are few.
+//! `KELPIE_JOBS` is how many jobs a row has, `KELPIE_SEED` the seed; the test's own are few. `KELPIE_RANKS` (12 at least)
+//! and `KELPIE_FROM` are the ranks, and the iteration of 100 from which on something is slow.
 
 #[path = "../examples/figures/shapes.rs"]
 mod shapes;
@@ -56,7 +57,10 @@ fn right(traffic: Traffic, jobs: u64, random: &mut Pcg64Mcg) -> u64 {
     for _ in 0..jobs {
         let (job, pairs) = traffic.draw(random);
         let found = diagnose(JobQuestion::at_the_end(&job));
-        let is = is_right(&found, traffic.wrong, &pairs);
+        let is_dated = traffic.noise > 0.05
+            || found.evidence.rule != Some("history")
+            || found.since_iteration.is_some_and(|since| since.abs_diff(traffic.from) <= 5);
+        let is = is_right(&found, traffic.wrong, &pairs) && is_dated;
         count += u64::from(is);
         if !is && std::env::var_os("KELPIE_WRONG").is_some() {
             let evidence = &found.evidence;
@@ -81,20 +85,21 @@ fn right(traffic: Traffic, jobs: u64, random: &mut Pcg64Mcg) -> u64 {
 }
 
 fn traffic(shape: Shape, noise: f64, wrong: Wrong) -> Traffic {
-    let ranks_per_host = if matches!(wrong, Wrong::Host(..)) { 8 } else { 1 };
-    Traffic { shape, ranks: 32, ranks_per_host, iterations: 100, noise, wrong, from: 50, has_barrier: false }
+    let (ranks, from) = (number("KELPIE_RANKS", 32) as u32, number("KELPIE_FROM", 50));
+    let ranks_per_host = if matches!(wrong, Wrong::Host(..)) { ranks / 4 } else { 1 };
+    Traffic { shape, ranks, ranks_per_host, iterations: 100, noise, wrong, from, has_barrier: false }
 }
 
 /// What is wrong, by its factor.
 type MadeWrong = fn(f64) -> Wrong;
 
 #[test]
-fn what_is_slow_is_named_from_1_2_times_on_whatever_the_shape() {
+fn what_is_slow_is_named_from_1_1_times_on_whatever_the_shape() {
     let jobs = number("KELPIE_JOBS", 2);
     let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 5));
     let _: u64 = random.random();
     let (factors, noises): (&[f64], &[f64]) =
-        if jobs > 2 { (&[1.1, 1.2, 1.35, 1.5, 2.0], &[0.03, 0.1]) } else { (&[1.2, 1.5], &[0.03]) };
+        if jobs > 2 { (&[1.1, 1.2, 1.35, 1.5, 2.0], &[0.03, 0.1]) } else { (&[1.1, 1.5], &[0.03]) };
     let kinds: [(&str, MadeWrong); 6] = [
         ("rank", |by| Wrong::Rank(11, by)),
         ("source", |by| Wrong::Source(11, by)),
@@ -112,8 +117,7 @@ fn what_is_slow_is_named_from_1_2_times_on_whatever_the_shape() {
                     .map(|by| 100 * right(traffic(shape, noise, kind(*by)), jobs, &mut random) / jobs)
                     .collect();
                 println!("{noise} {shape_name} {name}: {shares:?}");
-                let is_least = |(by, share): (&f64, &u64)| noise > 0.05 || *by < 1.15 || *share >= 95;
-                if !factors.iter().zip(&shares).all(is_least) {
+                if noise < 0.05 && shares.iter().any(|share| *share < 95) {
                     missed.push(format!("{noise} {shape_name} {name}: {shares:?}"));
                 }
             }
@@ -182,7 +186,7 @@ fn healthy_training_is_healthy() {
     let jobs = number("KELPIE_JOBS", 2);
     let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 10));
     let _: u64 = random.random();
-    let (mut all, mut well) = (0, 0);
+    let (mut all, mut well, mut alarms) = (0, 0, 0);
     for (name, scheme) in SCHEMES {
         for (noise, has_tails) in [(0.03, false), (0.1, false), (0.03, true)] {
             let (mut slow, mut undecided) = (0, 0);
@@ -193,8 +197,8 @@ fn healthy_training_is_healthy() {
                 let job = Training { scheme, ranks, ranks_per_host, layers, steps: 12, noise, has_tails, slow: None };
                 for one in job.draw(&mut random) {
                     let found = diagnose(JobQuestion::at_the_end(&one));
-                    slow += u64::from(!matches!(found.verdict, JobVerdict::Healthy | JobVerdict::Undecided));
                     undecided += u64::from(found.verdict == JobVerdict::Undecided);
+                    slow += u64::from(![JobVerdict::Healthy, JobVerdict::Undecided].contains(&found.verdict));
                     if found.verdict != JobVerdict::Healthy && std::env::var_os("KELPIE_WRONG").is_some() {
                         println!("{job:?}: {found:?}");
                     }
@@ -202,11 +206,12 @@ fn healthy_training_is_healthy() {
                     well += u64::from(found.verdict == JobVerdict::Healthy);
                 }
             }
+            alarms += slow;
             println!("{name}, noise {noise}, tails {has_tails}: {slow} slow, {undecided} undecided of {jobs}");
         }
     }
-    println!("{well} of {all} healthy");
-    assert!(well as f64 >= 0.99 * all as f64, "{well} of {all}");
+    println!("{well} of {all} healthy, {alarms} called slow");
+    assert!(well as f64 >= 0.99 * all as f64 && alarms * 500 <= all, "{well} and {alarms} of {all}");
 }
 
 #[test]
@@ -217,7 +222,8 @@ fn a_slow_rank_among_experts_is_named_though_no_size_recurs() {
     for scheme in [Scheme::Experts, Scheme::PaddedExperts, Scheme::CrowdedExperts] {
         for by in [1.2, 1.5, 2.0] {
             let slow = Some((3, by));
-            let job = Training { scheme, ranks: 16, ranks_per_host: 1, layers: 2, steps: 20, noise: 0.03, has_tails: false, slow };
+            let (ranks, layers, steps) = (16, 2, 20);
+            let job = Training { scheme, ranks, ranks_per_host: 1, layers, steps, noise: 0.03, has_tails: false, slow };
             let is_named = |_: &u64| {
                 let found = diagnose(JobQuestion::at_the_end(&job.draw(&mut random)[0]));
                 if found.rank != [3] && std::env::var_os("KELPIE_WRONG").is_some() {

@@ -1,18 +1,15 @@
 //! The figures of docs/measured/host-diagnosis.md: `cargo run --release -p kelpie-diagnosis --example figures --
-//! hosts`, or `busy`, `alarms`, `power`, `repeats`, `tenth`, `scale` (each with a seed if another one is wanted, and
-//! `power` with a number of jobs), or `plot FILE`.
+//! hosts`, or `busy`, `repeats`, and `scale` for jobs (each with a seed if another one is wanted). What is measured of
+//! verdicts on jobs is the test `verdicts`.
 //!
-//! Hosts and jobs are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
+//! Hosts are drawn by seeds that nothing was tuned on; 20261124 is the one of the page.
 
 mod hosts;
-mod jobs;
-mod plot;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hosts::{FigureHost, KINDS, Load};
-use jobs::{JobShape, PLACES, SlowMessages};
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::host::{HostQuestion, HostVerdict, diagnose};
 use kelpie_diagnosis::job;
@@ -21,7 +18,6 @@ use rand::{RngExt as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 const SEED: u64 = 20_261_124;
-const TRIALS: u32 = 20;
 const SHARES: [f64; 4] = [0.06, 0.25, 0.5, 0.75];
 
 fn main() {
@@ -36,14 +32,8 @@ fn main() {
         }
         Some("busy") => busy(&mut random),
         Some("scale") => scale(&mut random),
-        Some("plot") => plot::draw(args.get(1).map_or("-", String::as_str)).expect("a file of `power`, and docs/"),
-        Some("alarms") => job_alarms(&mut random),
         Some("repeats") => by_the_repeat_rule(&mut random),
-        Some("power") => power(args.get(2).and_then(|jobs| jobs.parse().ok()).unwrap_or(TRIALS), &mut random),
-        Some("tenth") => println!("{:?}", shares((SlowMessages::Cell, 1.1, 50), 0.03, 200, &mut random)),
-        _ => eprintln!(
-            "usage: figures hosts|busy|repeats|alarms|power|tenth|scale [SEED [JOBS]], or plot FILE of what power printed"
-        ),
+        _ => eprintln!("usage: figures hosts|busy|repeats|scale [SEED]"),
     }
 }
 
@@ -303,68 +293,7 @@ fn scale(random: &mut Pcg64Mcg) {
         let start = std::time::Instant::now();
         let jobs = job::read("scale", text.as_bytes()).expect("it keeps the rules").jobs;
         let read = start.elapsed();
-        let verdict = judge(&jobs[0]).verdict;
+        let verdict = job::diagnose(job::JobQuestion::at_the_end(&jobs[0])).verdict;
         println!("{name}: {} records, read {read:.2?}, in all {:.2?}, {verdict:?}", pairs.len(), start.elapsed());
-    }
-}
-
-fn judge(job: &job::JobOperations) -> job::JobDiagnosis {
-    job::diagnose(job::JobQuestion::at_the_end(job))
-}
-
-/// Alarms of each connection's own past over healthy jobs of 64 ranks, all pairs.
-fn job_alarms(random: &mut Pcg64Mcg) {
-    println!("# healthy jobs of 64 ranks, all pairs, 500 iterations each");
-    for (noise, has_tails) in [(0.01, false), (0.03, false), (0.1, false), (0.03, true)] {
-        let (mut alarms, mut iterations) = (0, 0);
-        for _ in 0..80 {
-            let shape = JobShape { ranks: 64, iterations: 500, noise, has_tails, slow: None };
-            let found = judge(&shape.draw(random)).evidence;
-            alarms += found.past_alarms + found.history.len();
-            iterations += 500;
-        }
-        let tails = if has_tails { ", heavy tails" } else { "" };
-        println!("noise {noise}{tails}: {alarms} alarms in {iterations} iterations");
-    }
-}
-
-/// Shares by place, noise and slowdown.
-fn power(jobs: u32, random: &mut Pcg64Mcg) {
-    println!("# place,noise,slowdown,ours,published_50,published_1 ({jobs} jobs of 64 ranks each)");
-    for (name, place) in PLACES {
-        for noise in [0.01, 0.03, 0.05, 0.1] {
-            for factor in [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0] {
-                let [ours, published, single] = shares((place, factor, 50), noise, jobs, random);
-                println!("{name},{noise},{factor},{ours},{published},{single}");
-            }
-        }
-    }
-}
-
-/// Shares of jobs in which the slow place, and no other, is named within 50 iterations of its begin: by its own past,
-/// by the published rule over these iterations, and by that over the last one.
-fn shares(slow: (SlowMessages, f64, u64), noise: f64, trials: u32, random: &mut Pcg64Mcg) -> [f64; 3] {
-    let mut right = [0u32; 3];
-    let truth = [truth(slow.0)];
-    for _ in 0..trials {
-        let shape = JobShape { ranks: 64, iterations: 100, noise, has_tails: false, slow: Some(slow) };
-        let job = shape.draw(random);
-        let found = judge(&job);
-        let operations = job.iterations().last().expect("a hundred").to_vec();
-        let last = job::JobOperations { operations, ..job::JobOperations::default() };
-        let ours: Vec<job::Fault> = found.evidence.history.iter().map(|(fault, _)| *fault).collect();
-        right[0] += u32::from(ours == truth);
-        right[1] += u32::from(found.evidence.published == truth);
-        right[2] += u32::from(judge(&last).evidence.published == truth);
-    }
-    right.map(|count| f64::from(count) / f64::from(trials))
-}
-
-fn truth(place: SlowMessages) -> job::Fault {
-    match place {
-        SlowMessages::Cell => job::Fault::Connection(3, 5),
-        SlowMessages::Row => job::Fault::Source(3),
-        SlowMessages::Column => job::Fault::Destination(3),
-        SlowMessages::Rank => job::Fault::Rank(3),
     }
 }

@@ -110,8 +110,7 @@ impl Training {
             // Backward, weights are gathered again, and gradients are scattered.
             let backward = (0..sizes.len()).rev().flat_map(|layer| [(0, layer, 0.1), (1, layer, 2.0)]);
             for (function, layer, compute) in forward.chain(backward) {
-                let arrived: Vec<f64> =
-                    done.iter().map(|done| done + compute * COMPUTE * noise.draw(random)).collect();
+                let arrived: Vec<f64> = done.iter().map(|done| done + compute * COMPUTE * noise.draw(random)).collect();
                 let start = arrived.iter().copied().fold(0.0, f64::max);
                 let common = random.random_range(0.95..1.05) * noise.draw(random);
                 let over = start + (LATENCY + sizes[layer] as f64 / RATE) * common;
@@ -164,8 +163,8 @@ impl Training {
                     let expert = if is_back { from } else { to };
                     let tokens = TOKENS * popular[expert] / sum * random.random_range(0.8..1.2);
                     let tokens = (tokens as u64).max(1);
-                    sizes[from * ranks + to] =
-                        TOKEN * if self.scheme == Scheme::PaddedExperts { tokens.next_multiple_of(BLOCK) } else { tokens };
+                    sizes[from * ranks + to] = TOKEN
+                        * if self.scheme == Scheme::PaddedExperts { tokens.next_multiple_of(BLOCK) } else { tokens };
                 }
             }
             let common = random.random_range(0.95..1.05);
@@ -175,11 +174,14 @@ impl Training {
                 if from == to {
                     continue;
                 }
-                let received: u64 = (0..ranks).filter(|other| *other != to).map(|other| sizes[other * ranks + to]).sum();
-                let sent: u64 = (0..ranks).filter(|other| *other != from).map(|other| sizes[from * ranks + other]).sum();
+                let received: u64 =
+                    (0..ranks).filter(|other| *other != to).map(|other| sizes[other * ranks + to]).sum();
+                let sent: u64 =
+                    (0..ranks).filter(|other| *other != from).map(|other| sizes[from * ranks + other]).sum();
                 let moved = if self.scheme == Scheme::CrowdedExperts { received.max(sent) } else { *bytes };
                 let begin = arrived[from].max(arrived[to]);
-                let is_slow = |rank: u32| [from, to].contains(&(rank as usize)) && iteration >= self.layers * self.steps;
+                let is_slow =
+                    |rank: u32| [from, to].contains(&(rank as usize)) && iteration >= self.layers * self.steps;
                 let slow = self.slow.filter(|(rank, _)| is_slow(*rank)).map_or(1.0, |(_, by)| by);
                 let end = begin + (LATENCY + moved as f64 / RATE) * base[cell] * common * slow * noise.draw(random);
                 next[from] = next[from].max(end);

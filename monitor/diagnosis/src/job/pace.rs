@@ -66,7 +66,8 @@ pub fn pace(job: &JobOperations) -> Option<Slower> {
     let step = means[1] - means[0];
     // Load that lasts is no change, so values that are alike count for fewer.
     let gain = step * step / (2.0 * variance.max(1e-8) * (1.0 / n + 1.0 / m));
-    (gain >= limit && step - by_bytes(job, series[since].0) >= LEAST.ln()).then_some(Slower { factor: step.exp(), since: series[since].0 })
+    (gain >= limit && step - by_bytes(job, series[since].0) >= LEAST.ln())
+        .then_some(Slower { factor: step.exp(), since: series[since].0 })
 }
 
 /// By how much more bytes from an iteration on let iterations take longer without being slower, as a logarithm.
