@@ -182,6 +182,17 @@ fn healthy_jobs_are_healthy() {
 }
 
 #[test]
+fn of_two_hosts_that_have_nobody_else_both_are_named() {
+    let mut random = Pcg64Mcg::seed_from_u64(12);
+    for shape in [Shape::Ring, Shape::AllPairs, Shape::Sparse] {
+        let job = Traffic { ranks: 16, ranks_per_host: 8, ..traffic(shape, 0.03, Wrong::Host(1, 1.5)) };
+        let found = diagnose(JobQuestion::at_the_end(&job.draw(&mut random).0));
+        assert_eq!((found.host.len(), found.rank.len(), found.connection.len()), (2, 0, 0), "{shape:?} {found:?}");
+        assert!(found.evidence.notes.iter().any(|note| note.contains("with each other only")), "{found:?}");
+    }
+}
+
+#[test]
 fn healthy_training_is_healthy() {
     let jobs = number("KELPIE_JOBS", 2);
     let mut random = Pcg64Mcg::seed_from_u64(number("KELPIE_SEED", 10));

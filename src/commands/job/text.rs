@@ -96,7 +96,7 @@ pub fn text(found: &JobDiagnosis, placement: Option<&Placement>) -> String {
         let _ = writeln!(text, "open for {:.1} s", open / 1e6);
     }
     if let Some(placement) = placement {
-        places(&mut text, placement);
+        places(&mut text, placement, found.host.is_empty());
     }
     for note in &evidence.notes {
         let _ = writeln!(text, "note: {note}");
@@ -154,11 +154,11 @@ fn next(found: &JobDiagnosis) -> Option<&'static str> {
     })
 }
 
-fn places(text: &mut String, placement: &Placement) {
+fn places(text: &mut String, placement: &Placement, with_hosts: bool) {
     if !placement.leaf.is_empty() {
         let _ = writeln!(text, "leaf: {}", joined(placement.leaf.iter().map(u32::to_string)));
     }
-    if !placement.host.is_empty() {
+    if with_hosts && !placement.host.is_empty() {
         let _ = writeln!(text, "host: {}", joined(placement.host.iter().cloned()));
     }
     let of = placement.ranks.iter().map(|(rank, place)| {

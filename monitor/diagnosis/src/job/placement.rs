@@ -55,7 +55,9 @@ pub fn placement(found: &JobDiagnosis, job: &JobOperations, cluster: &Cluster) -
     if matches!(found.verdict, JobVerdict::Healthy | JobVerdict::Undecided) {
         return placement;
     }
-    let slow: BTreeSet<u32> = found.rank.iter().chain(&found.source).chain(&found.destination).copied().collect();
+    let of_hosts = job.hosts.iter().filter(|(_, host)| found.host.contains(host)).map(|(rank, _)| rank);
+    let slow = found.rank.iter().chain(&found.source).chain(&found.destination).chain(of_hosts);
+    let slow: BTreeSet<u32> = slow.copied().collect();
     let ends =
         found.connection.iter().chain(&found.ambiguous).flat_map(|(source, destination)| [*source, *destination]);
     let named = slow.iter().copied().chain(ends);
@@ -149,6 +151,18 @@ mod tests {
         let is_leaf = |rank: u32| rank / 4 == 2;
         let leaf = placed(&job(|source, _| is_leaf(source)), &cluster(""));
         assert_eq!((leaf.host, leaf.leaf), (vec![], vec![2]));
+    }
+
+    #[test]
+    fn slow_hosts_of_one_leaf_are_that_leaf() {
+        let cluster = cluster("");
+        let is_leaf = |rank: u32| rank / 4 == 2;
+        let mut job = job(|source, destination| is_leaf(source) || is_leaf(destination));
+        job.place_on(&cluster);
+        let found = diagnose(JobQuestion::at_the_end(&job));
+        assert_eq!(found.host, ["4", "5"], "{found:?}");
+        let placed = placement(&found, &job, &cluster);
+        assert_eq!((placed.host, placed.leaf), (vec![], vec![2]));
     }
 
     #[test]
