@@ -418,14 +418,15 @@ impl Cluster {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Working {
     works: Vec<bool>,
-    /// How many do not.
-    failed: usize,
+    /// Cables of each leaf that do not, up and down.
+    failed_cables: Vec<[u32; 2]>,
 }
 
 impl Working {
     /// All but what the file says has failed.
     pub fn of(cluster: &Cluster) -> Self {
-        let mut working = Self { works: vec![true; cluster.links().count()], failed: 0 };
+        let failed_cables = vec![[0; 2]; cluster.leaves as usize];
+        let mut working = Self { works: vec![true; cluster.links().count()], failed_cables };
         cluster.failed.iter().for_each(|part| working.set(cluster, *part, false));
         working
     }
@@ -434,7 +435,14 @@ impl Working {
     pub fn set(&mut self, cluster: &Cluster, part: FabricPart, works: bool) {
         for link in cluster.links_of(part) {
             let now = &mut self.works[cluster.index(link)];
-            self.failed = self.failed + usize::from(*now) - usize::from(works);
+            let of_leaf = match link {
+                FabricLink::Up(leaf, _) => Some(&mut self.failed_cables[leaf as usize][0]),
+                FabricLink::Down(leaf, _) => Some(&mut self.failed_cables[leaf as usize][1]),
+                _ => None,
+            };
+            if let Some(failed) = of_leaf {
+                *failed = *failed + u32::from(*now) - u32::from(works);
+            }
             *now = works;
         }
     }
@@ -444,8 +452,13 @@ impl Working {
         self.works[cluster.index(link)]
     }
 
-    /// Whether all links work.
-    pub fn all(&self) -> bool {
-        self.failed == 0
+    /// Whether all cables from a leaf to the spines work.
+    pub fn has_all_up(&self, leaf: u32) -> bool {
+        self.failed_cables[leaf as usize][0] == 0
+    }
+
+    /// Whether all cables from the spines to a leaf work.
+    pub fn has_all_down(&self, leaf: u32) -> bool {
+        self.failed_cables[leaf as usize][1] == 0
     }
 }

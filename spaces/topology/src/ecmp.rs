@@ -56,22 +56,34 @@ impl Cluster {
             return None;
         }
         let leaf = self.leaf(flow.from, out);
-        let arrivals = |of_leaf: Option<u32>| {
-            let here = move |side: &PortSide| of_leaf.is_none_or(|leaf| self.leaf(flow.to, *side) == leaf);
-            let works = move |side: &PortSide| working.has(self, FabricLink::PortIn(flow.to, *side));
-            self.sides().iter().copied().filter(here).filter(works)
-        };
         let at_leaf = self.hash(2 << 40 | u64::from(leaf), flow);
-        if let Some(arrives) = choose(at_leaf, arrivals(Some(leaf))) {
+        let here = self.arrivals(working, flow.to).filter(|side| self.leaf(flow.to, *side) == leaf);
+        if let Some(arrives) = choose(at_leaf, here) {
             return Some(EcmpPath { out, planes: None, arrives });
         }
-        if working.all() {
-            return self.route_of_all(flow, out, at_leaf);
+        let works = |side: &PortSide| {
+            working.has(self, FabricLink::PortIn(flow.to, *side)) && working.has_all_down(self.leaf(flow.to, *side))
+        };
+        if working.has_all_up(leaf) && self.sides().iter().all(works) {
+            self.route_of_all(flow, out, at_leaf)
+        } else {
+            self.route_of_some(working, flow, out, at_leaf)
         }
+    }
+
+    /// Ports at which a NIC can receive.
+    fn arrivals<'c>(&'c self, working: &'c Working, to: u32) -> impl Iterator<Item = PortSide> + Clone + 'c {
+        self.sides().iter().copied().filter(move |side| working.has(self, FabricLink::PortIn(to, *side)))
+    }
+
+    /// Over spines, by what works.
+    fn route_of_some(&self, working: &Working, flow: FlowKey, out: PortSide, at_leaf: u64) -> Option<EcmpPath> {
+        let leaf = self.leaf(flow.from, out);
         // A spine announces a NIC's address to the leaves if one of its own cables leads to a port of it.
         let down = |spine: u32| {
             let cables = spine * self.cables..(spine + 1) * self.cables;
-            let ends = arrivals(None).flat_map(move |side| cables.clone().map(move |plane| (side, plane)));
+            let ends =
+                self.arrivals(working, flow.to).flat_map(move |side| cables.clone().map(move |plane| (side, plane)));
             ends.filter(move |(side, plane)| working.has(self, FabricLink::Down(self.leaf(flow.to, *side), *plane)))
         };
         let reaches = |plane: &u32| {
@@ -83,7 +95,7 @@ impl Cluster {
         Some(EcmpPath { out, planes: Some((up, plane)), arrives })
     }
 
-    /// The same over spines while all links work: what is chosen among can be counted.
+    /// The same over spines while all links between both leaves work: what is chosen among can be counted.
     fn route_of_all(&self, flow: FlowKey, out: PortSide, at_leaf: u64) -> Option<EcmpPath> {
         let up = at_leaf.checked_rem(u64::from(self.planes()))? as u32;
         let spine = up / self.cables;
@@ -137,19 +149,45 @@ mod tests {
 
     #[test]
     fn counting_is_choosing() {
-        // A port of a NIC that no flow here meets makes the long way be taken.
-        let (short, elsewhere) = (cluster(4, 3), crate::FabricPart::Port { host: 1, nic: 1, port: PortSide::Left });
-        let (all, mut some) = (Working::of(&short), Working::of(&short));
-        some.set(&short, elsewhere, false);
-        assert!(all.all() && !some.all());
+        let (short, working) = (cluster(4, 3), Working::of(&cluster(4, 3)));
         for source_port in FIRST_PORT..=u16::MAX {
             let flow = FlowKey { from: 1, to: 6, source_port };
             for out in PortSide::BOTH {
-                assert_eq!(short.route(&all, flow, out), short.route(&some, flow, out));
+                let at_leaf = short.hash(2 << 40 | u64::from(short.leaf(1, out)), flow);
+                let by_search = short.route_of_some(&working, flow, out, at_leaf);
+                assert_eq!(short.route_of_all(flow, out, at_leaf), by_search);
             }
         }
-        some.set(&short, elsewhere, true);
-        assert!(some.all());
+    }
+
+    #[test]
+    fn what_fails_elsewhere_changes_no_way_and_what_fails_here_is_avoided() {
+        let short = cluster(4, 3);
+        let (all, mut some) = (Working::of(&short), Working::of(&short));
+        // Host 1 is at leaves 0 and 1, and host 3 at leaves 2 and 3.
+        some.set(&short, crate::FabricPart::Cable { leaf: 0, spine: 1, cable: Some(1) }, false);
+        let mut changed = 0;
+        for source_port in FIRST_PORT..=u16::MAX {
+            let flow = FlowKey { from: 1, to: 6, source_port };
+            let [before, after] = [&all, &some].map(|working| short.route(working, flow, PortSide::Right));
+            assert_eq!(before, after, "leaf 0 is not on the way");
+            let [before, after] = [&all, &some].map(|working| short.route(working, flow, PortSide::Left));
+            assert!(after.is_some_and(|way| way.planes.is_some_and(|(up, _)| up != 3)), "{after:?}");
+            changed += u32::from(before != after);
+        }
+        assert!(changed > 0);
+    }
+
+    #[test]
+    fn what_is_repaired_is_as_it_was() {
+        let short = cluster(4, 3);
+        let mut some = Working::of(&short);
+        let part = crate::FabricPart::Cable { leaf: 0, spine: 1, cable: None };
+        some.set(&short, part, false);
+        some.set(&short, part, false);
+        assert!(!some.has_all_up(0) && !some.has_all_down(0) && some.has_all_up(1));
+        some.set(&short, part, true);
+        assert_eq!(some, Working::of(&short));
     }
 
     #[test]
