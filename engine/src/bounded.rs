@@ -115,6 +115,14 @@ pub fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
     String::deserialize(deserializer).map(cut)
 }
 
+/// A text that may be missing, cut as others are.
+///
+/// # Errors
+/// There is something else.
+pub fn optional_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(cut))
+}
+
 fn cut(text: String) -> String {
     match text.char_indices().nth(LONGEST_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),

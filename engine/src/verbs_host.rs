@@ -266,6 +266,7 @@ pub trait VerbsHost: Send {
 
     /// Gives QPs that are not connected yet their source ports, and has them leave by their LAG ports once they are
     /// ready to send; groups that are not named keep the device's choice. What came of LAG ports is in each reading.
+    /// QPs of a rank at work, all of which are named, move there at the beginning of its next iteration.
     ///
     /// # Errors
     /// Where nothing is set up, or the machine cannot choose them.

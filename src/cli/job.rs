@@ -5,7 +5,7 @@ mod fault;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, value_parser};
 use kelpie_fabric::InjectedFault;
 use kelpie_spaces::units::Bytes;
 
@@ -54,7 +54,8 @@ pub enum JobCommand {
         kelpie job run --topology cluster.yaml --fault delay:3:2ms | kelpie job diagnose -\n  \
         kelpie job run --topology cluster.yaml --collective pairs --fault leaf:1:60% | \
         kelpie job diagnose - --topology cluster.yaml\n  \
-        kelpie job run --agents ranks.yaml --size 1MiB | kelpie job diagnose -"
+        kelpie job run --agents ranks.yaml --size 1MiB | kelpie job diagnose -\n  \
+        kelpie job run --agents ranks.yaml --qps 8 --balance catalog.yaml > records.csv"
     )]
     Run(RunJobArgs),
     /// Measure all pairs that are given, one at a time and both ways, round by round, as records for `job diagnose`
@@ -91,6 +92,13 @@ pub struct RunJobArgs {
     /// Of agents: how long nothing may happen before the job is given up
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_patience, requires = "agents")]
     pub patience: Duration,
+    /// Of agents: QPs that share each message
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=64), requires = "agents")]
+    pub qps: u32,
+    /// Of agents: move QPs away from slow ports, by their completion times; where source ports lead says this catalog
+    /// of `paths probe` (catalog/1)
+    #[arg(long, value_name = "CATALOG.yaml", requires = "agents")]
+    pub balance: Option<PathBuf>,
     /// Ranks [default: one for each NIC]
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,

@@ -1,6 +1,7 @@
 //! Paths between the dual-port lab's two hosts, on real verbs. All tests here are ignored unless somebody asks for
 //! them. `xtask/scripts/lab-test.sh` brings that lab up and runs them; then they fail if it is missing.
 
+mod balance;
 mod checks;
 mod hosts;
 mod probing;

@@ -95,7 +95,8 @@ impl Balance {
         self.learn();
         let mut sorted: Vec<f64> = self.state.iter().map(|state| state.mean).collect();
         sorted.sort_by(f64::total_cmp);
-        let Some(median) = sorted.get(sorted.len() / 2).copied() else { return Vec::new() };
+        // The lower one of two: of two ports one may be slow, with half of the QPs.
+        let Some(median) = sorted.get(sorted.len().saturating_sub(1) / 2).copied() else { return Vec::new() };
         let mut late: Vec<usize> = (0..self.members.len()).filter(|qp| self.may_move(*qp, median)).collect();
         let shares = self.late_shares(median);
         late.retain(|qp| shares[*qp] >= SUSPECT);

@@ -234,7 +234,7 @@ impl Catalog {
     }
 
     /// Paths from one host that leave and arrive on this side and that nothing is wrong with.
-    fn sound(&self, from: Host, side: PortSide) -> Vec<&SourcePortPath> {
+    pub fn sound(&self, from: Host, side: PortSide) -> Vec<&SourcePortPath> {
         let direction = self.directions.iter().filter(|direction| direction.from == from);
         let fits = |path: &&SourcePortPath| [path.leaves, path.arrives] == [Some(side); 2] && path.fault.is_none();
         direction.flat_map(|direction| &direction.paths).filter(fits).collect()

@@ -16,6 +16,8 @@ use kelpie_examine::files::read_file;
 use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_examine::subsystem::{SubsystemKind, kind};
 use kelpie_fabric::{InjectedFault, SimulatedRanks};
+use kelpie_paths::catalog::Catalog;
+use kelpie_spaces::document::utf8;
 use kelpie_spaces::{Host, Workload};
 
 use super::records::Records;
@@ -82,8 +84,18 @@ fn on_agents(path: &Path, args: &RunJobArgs, give: &mut dyn FnMut(Transfer)) -> 
     });
     let late = late.collect::<anyhow::Result<_>>()?;
     let job = Rounds::ring_all_reduce(ranks, args.size, args.iterations);
-    let mut agents = AgentRanks { file, pause: args.pause, late, patience: args.patience };
+    let balance = args.balance.as_deref().map(read_catalog).transpose()?;
+    if balance.is_some() && args.qps < 2 {
+        bail!("--balance moves single QPs of a message: add --qps 8, say");
+    }
+    let (pause, patience, qps) = (args.pause, args.patience, args.qps);
+    let mut agents = AgentRanks { file, pause, late, patience, qps, balance, say: note };
     agents.run(&job, give).with_context(|| path.display().to_string())
+}
+
+fn read_catalog(path: &Path) -> anyhow::Result<Catalog> {
+    let name = path.display().to_string();
+    Ok(Catalog::from_yaml(&name, utf8(&name, &read_file(path)?)?)?)
 }
 
 fn operation(transfer: &Transfer) -> Operation {

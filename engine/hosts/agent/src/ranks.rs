@@ -1,19 +1,23 @@
 //! A ring of ranks on real hosts: an agent is a rank. What the ranks do is in `engine/hosts/verbs`, what it means
 //! elsewhere.
 
+mod balance;
 mod file;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kelpie_collectives::rounds::{RankCluster, Rounds, Transfer};
 use kelpie_engine::plan::Role;
 use kelpie_engine::rank::{RankJob, RankMessage, RankReading};
 use kelpie_engine::verbs_host::GroupEndpoint;
+use kelpie_paths::catalog::Catalog;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::client::{AgentClient, ClientError};
 use crate::pair::controller_name;
+use balance::RingBalance;
 
 pub use file::{RanksFile, RanksFileError};
 
@@ -38,6 +42,9 @@ pub enum AgentRanksError {
         #[source]
         source: ClientError,
     },
+    /// The ring cannot be balanced.
+    #[error("balance: {0}")]
+    Balance(String),
     /// The asynchronous runtime could not be made.
     #[error("cannot start the runtime")]
     Runtime(#[source] std::io::Error),
@@ -65,6 +72,12 @@ pub struct AgentRanks {
     pub late: Vec<DelayedRank>,
     /// How long nothing may happen before the job is given up.
     pub patience: Duration,
+    /// QPs that share each message.
+    pub qps: u32,
+    /// Where source ports lead between the ranks' hosts, if QPs are to move away from slow ports.
+    pub balance: Option<Catalog>,
+    /// Hears of moves.
+    pub say: fn(&str),
 }
 
 impl RankCluster for AgentRanks {
@@ -109,8 +122,8 @@ impl AgentRanks {
         job: &Rounds,
         give: &mut dyn FnMut(Transfer),
     ) -> Result<(), AgentRanksError> {
-        let clients = self.connect().await?;
-        self.set_up(&clients, job).await?;
+        let clients: Vec<Arc<AgentClient>> = self.connect().await?.into_iter().map(Arc::new).collect();
+        let mut balance = self.set_up(&clients, job).await?;
         let begun = Instant::now();
         let mut clocks = Vec::new();
         for (rank, client) in clients.iter().enumerate() {
@@ -121,11 +134,12 @@ impl AgentRanks {
         }
         let mut places: Vec<RankProgress> = clocks.into_iter().map(RankProgress::at).collect();
         let (tell, mut heard) = channel(64);
-        for (rank, client) in clients.into_iter().enumerate() {
-            runtime.spawn(follow(rank, client, tell.clone()));
+        for (rank, client) in clients.iter().enumerate() {
+            runtime.spawn(follow(rank, Arc::clone(client), tell.clone()));
         }
         drop(tell);
-        self.gather(job, &mut heard, &mut places, give).await;
+        self.gather(job, &mut heard, &mut places, (&clients, &mut balance), give).await;
+        balance.iter().flat_map(RingBalance::summary).for_each(|line| (self.say)(&line));
         for (rank, place) in places.iter().enumerate() {
             if let Some(moved) = place.open {
                 give(transfer(rank, &moved, place.began_us, job));
@@ -140,6 +154,7 @@ impl AgentRanks {
         job: &Rounds,
         heard: &mut Receiver<(usize, RankReading)>,
         places: &mut [RankProgress],
+        (clients, balance): (&[Arc<AgentClient>], &mut Option<RingBalance>),
         give: &mut dyn FnMut(Transfer),
     ) {
         let mut last = Instant::now();
@@ -149,6 +164,16 @@ impl AgentRanks {
             let Ok(Some((rank, reading))) = said else { return };
             if !reading.moved.is_empty() || reading.is_over {
                 last = Instant::now();
+            }
+            if let Some(refused) = balance.as_ref().and(reading.refused.as_ref()) {
+                (self.say)(&format!("rank {rank} cannot move its QPs, so nothing is balanced from here on: {refused}"));
+                *balance = None;
+            }
+            if let Some(moved) = balance.as_mut().and_then(|balance| balance.hear(rank, &reading)) {
+                (self.say)(&format!("rank {}: {}", moved.rank, moved.why));
+                if let Err(error) = clients[moved.rank].set_source_ports(moved.groups).await {
+                    (self.say)(&format!("rank {}: {}", moved.rank, kelpie_engine::chain(&error)));
+                }
             }
             let place = &mut places[rank];
             reading.moved.iter().for_each(|moved| give(transfer(rank, moved, place.began_us, job)));
@@ -166,11 +191,18 @@ impl AgentRanks {
         Ok(clients)
     }
 
-    async fn set_up(&self, clients: &[AgentClient], job: &Rounds) -> Result<(), AgentRanksError> {
+    async fn set_up(&self, clients: &[Arc<AgentClient>], job: &Rounds) -> Result<Option<RingBalance>, AgentRanksError> {
         let mut ends: Vec<Vec<GroupEndpoint>> = Vec::new();
         for (rank, client) in clients.iter().enumerate() {
             let set_up = client.set_up_rank(self.file.ranks[rank].port.clone(), self.job_of(rank, job)).await;
             ends.push(set_up.map_err(|source| AgentRanksError::Rank { rank, source })?);
+        }
+        let gids: Vec<[u8; 16]> = ends.iter().filter_map(|ends| ends.first()).map(|end| end.gid).collect();
+        let balance = self.balance.as_ref().map(|catalog| RingBalance::new(catalog, &gids, self.qps));
+        let balance = balance.transpose().map_err(AgentRanksError::Balance)?;
+        for (rank, groups) in balance.iter().flat_map(RingBalance::first) {
+            let set = clients[rank].set_source_ports(groups).await;
+            set.map_err(|source| AgentRanksError::Rank { rank, source })?;
         }
         let end = |rank: usize, role| ends[rank % ends.len()].iter().filter(move |end| end.id.role == role).cloned();
         for (rank, client) in clients.iter().enumerate() {
@@ -178,13 +210,14 @@ impl AgentRanks {
             let connected = client.connect_to(peers.collect()).await;
             connected.map_err(|source| AgentRanksError::Rank { rank, source })?;
         }
-        Ok(())
+        Ok(balance)
     }
 
     fn job_of(&self, rank: usize, job: &Rounds) -> RankJob {
         let late = self.late.iter().find(|late| late.rank as usize == rank);
         RankJob {
             bytes: job.bytes,
+            qps: self.qps,
             rounds: job.shifts.len() as u32,
             iterations: job.iterations,
             pause_us: u64::try_from(self.pause.as_micros()).unwrap_or(u64::MAX),
@@ -210,7 +243,7 @@ async fn clock(client: &AgentClient, begun: Instant) -> Result<f64, ClientError>
 }
 
 /// Asks a rank until it is done, or lost; then nothing more is heard of it.
-async fn follow(rank: usize, client: AgentClient, tell: Sender<(usize, RankReading)>) {
+async fn follow(rank: usize, client: Arc<AgentClient>, tell: Sender<(usize, RankReading)>) {
     loop {
         let reading = match client.read_rank().await {
             Ok(reading) => reading,

@@ -17,7 +17,7 @@ use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
 use crate::steps::{StepsRequest, StepsResponse};
 
 /// Version of everything after the first exchange.
-pub const PROTOCOL: &str = "agent/6";
+pub const PROTOCOL: &str = "agent/7";
 
 /// Longest frame of the first exchange. Units: bytes.
 pub const HELLO_LIMIT: usize = 4 << 10;

@@ -294,8 +294,11 @@ impl VerbsHost for LibibverbsHost {
     }
 
     fn set_source_ports(&mut self, wanted: &[GroupPorts]) -> Result<(), HostError> {
-        let SessionStage::Prepared { groups, connected: false, .. } = &mut self.stage else {
-            return Err(VerbsError::Protocol("nothing is set up to be given source ports".to_owned()).into());
+        let groups = match &mut self.stage {
+            SessionStage::Prepared { groups, connected: false, .. } => groups,
+            SessionStage::Ring(ring) => return Ok(ring.set_ports(wanted)?),
+            SessionStage::Rank(rank) => return Ok(rank.set_ports(wanted)?),
+            _ => return Err(VerbsError::Protocol("nothing is set up to be given source ports".to_owned()).into()),
         };
         for group in groups {
             group.set_ports(wanted);

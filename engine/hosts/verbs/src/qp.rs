@@ -4,13 +4,15 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use kelpie_engine::plan::{Caps, Role};
 use kelpie_mlx5::LagRefusal;
 use kelpie_spaces::{Mtu, QpType};
 use rdma_sys::{
     ibv_access_flags, ibv_atomic_cap, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
-    ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr,
+    ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_wr, ibv_wr_opcode,
 };
 
 use crate::ah::{LocalPort, RemotePort, address};
@@ -18,6 +20,7 @@ use crate::cq::Cq;
 use crate::device::Context;
 use crate::error::VerbsError;
 use crate::pd::Pd;
+use crate::verb::Verb;
 
 /// Transport retries. Source: IBTA volume 1, section 11.2.5.2: 7 is the most.
 const RETRIES: u8 = 7;
@@ -28,6 +31,10 @@ const RNR_RETRIES: u8 = 7;
 /// Code of the shortest wait asked of a requester when no receive is posted: 0.64 ms.
 /// Source: IBTA volume 1, table 45 (receiver-not-ready timer).
 const MIN_RNR_TIMER: u8 = 12;
+
+/// How long a send queue that was stopped may take to be drained, and how often it is looked at. Source: our choice.
+const DRAINED: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The QP it talks to.
 #[derive(Debug, Clone, Copy)]
@@ -191,6 +198,54 @@ impl Qp {
                 _ => VerbsError::Unsupported(format!("{name} has no LAG ports to choose: {refused}")),
             }
         })
+    }
+
+    /// Has it, ready to send and with nothing outstanding, send from the source port of `local` from now on: by its
+    /// device's own call, or by a stop of its send queue.
+    ///
+    /// Soft-RoCE calls a stopped send queue drained when something is posted to it that has not begun
+    /// (`drivers/infiniband/sw/rxe/rxe_req.c`, `req_check_sq_drain_done`), and begins it with what is posted next.
+    pub fn move_to(&self, local: &LocalPort, remote: &RemotePort) -> Result<(), VerbsError> {
+        if let Some(source_port) = local.tuning.udp_source_port {
+            // SAFETY: the QP exists.
+            match unsafe { kelpie_mlx5::leave_from(self.raw.as_ptr(), source_port) } {
+                Ok(()) => return Ok(()),
+                Err(refused @ LagRefusal::Failed(..)) => {
+                    let (qp, name) = (self.number(), self.pd.context().name());
+                    return Err(VerbsError::Protocol(format!(
+                        "QP {qp} of {name} from source port {source_port}: {refused}"
+                    )));
+                }
+                Err(_) => {}
+            }
+        }
+        let mut stopped = zeroed();
+        stopped.qp_state = ibv_qp_state::IBV_QPS_SQD;
+        self.modify(stopped, ibv_qp_attr_mask::IBV_QP_STATE, "to SQD")?;
+        self.write_nothing()?;
+        let mut moved = zeroed();
+        moved.ah_attr = address(local, remote);
+        self.modify(moved, ibv_qp_attr_mask::IBV_QP_AV, "to another path")?;
+        let until = Instant::now() + DRAINED;
+        loop {
+            let mut ready = zeroed();
+            ready.qp_state = ibv_qp_state::IBV_QPS_RTS;
+            match self.modify(ready, ibv_qp_attr_mask::IBV_QP_STATE, "from SQD to RTS") {
+                Err(_) if Instant::now() < until => thread::sleep(LOOK),
+                done => return done,
+            }
+        }
+    }
+
+    /// A WRITE of no bytes, which touches no memory and completes without a word.
+    fn write_nothing(&self) -> Result<(), VerbsError> {
+        // SAFETY: all fields are integers and pointers, for which zero is valid.
+        let mut request: ibv_send_wr = unsafe { MaybeUninit::zeroed().assume_init() };
+        request.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
+        // SAFETY: a chain of one without elements.
+        let posted = unsafe { self.post_send(&raw mut request) };
+        let object = || format!("QP {} of {}", self.number(), self.pd.context().name());
+        posted.map_err(|source| VerbsError::Verb { verb: Verb::POST_SEND, object: object(), source })
     }
 
     fn modify(&self, mut attributes: ibv_qp_attr, mask: ibv_qp_attr_mask, way: &str) -> Result<(), VerbsError> {

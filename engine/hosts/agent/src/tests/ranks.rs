@@ -98,7 +98,7 @@ impl VerbsHost for FakeRank {
         *given = until;
         // Neighbours of one that stops never come further than it lets them.
         let open = self.stops_after.map(|after| RankMessage { begin_us: None, end_us: None, ..moved_at(job, after) });
-        Ok(RankReading { now_us: 0.0, moved, open, is_over: until == all, events: Vec::new() })
+        Ok(RankReading { now_us: 0.0, moved, open, is_over: until == all, ..RankReading::default() })
     }
 
     fn sample(&mut self) -> Result<HostReading, HostError> {
@@ -127,7 +127,15 @@ fn moved_at(job: RankJob, turn: u32) -> RankMessage {
 fn run(agents: &[FakeAgent], ranks: u32, late: Vec<DelayedRank>) -> (Result<(), AgentRanksError>, Vec<Transfer>) {
     let spec = |agent: &FakeAgent| HostSpec { agent: agent.address.to_string(), port: Port::default() };
     let file = RanksFile { ranks: agents.iter().map(spec).collect(), tls: None, plain: false };
-    let mut cluster = AgentRanks { file, pause: Duration::from_millis(1), late, patience: Duration::from_millis(1500) };
+    let mut cluster = AgentRanks {
+        file,
+        pause: Duration::from_millis(1),
+        late,
+        patience: Duration::from_millis(1500),
+        qps: 1,
+        balance: None,
+        say: |_| (),
+    };
     let mut given = Vec::new();
     let done = cluster.run(&Rounds::ring_all_reduce(ranks, 4096, 5), &mut |transfer| given.push(transfer));
     (done, given)

@@ -4,4 +4,4 @@
 mod lag;
 
 #[cfg(feature = "verbs")]
-pub use lag::{LagRefusal, leave_by};
+pub use lag::{LagRefusal, leave_by, leave_from};

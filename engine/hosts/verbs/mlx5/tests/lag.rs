@@ -6,7 +6,7 @@ use std::ffi::{CString, c_int};
 use std::path::Path;
 use std::process::Command;
 
-use kelpie_mlx5::{LagRefusal, leave_by};
+use kelpie_mlx5::{LagRefusal, leave_by, leave_from};
 use rdma_sys::{ibv_context, ibv_qp};
 
 /// Builds the library and has the process load it, as libibverbs would; its handle.
@@ -36,6 +36,14 @@ fn a_qp_leaves_by_the_port_that_it_was_put_on_and_each_refusal_has_its_reason() 
     // SAFETY: of both, only what a QP has of its context, and that of its device, is looked at; all may be zero.
     let (mut context, mut qp): (ibv_context, ibv_qp) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     qp.context = &raw mut context;
+    // SAFETY: the QP exists.
+    let from = |qp: &mut ibv_qp, port| unsafe { leave_from(&raw mut *qp, port) };
+    assert_eq!(from(&mut qp, 50_123), Ok(()));
+    // SAFETY: the library is open, and its variable of this name is `int`.
+    assert_eq!(unsafe { *libc::dlsym(handle, c"fake_source_port".as_ptr()).cast::<c_int>() }, 50_123);
+    set("fake_error", libc::EOPNOTSUPP);
+    assert_eq!(from(&mut qp, 50_124), Err(LagRefusal::NoSourcePort));
+    set("fake_error", 0);
     // SAFETY: the QP exists.
     let mut put = |port| unsafe { leave_by(&raw mut qp, port) };
     assert_eq!([put(1), put(2), put(1)], [Ok(1), Ok(2), Ok(1)]);

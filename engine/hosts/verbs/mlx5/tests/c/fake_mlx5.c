@@ -9,6 +9,7 @@ int fake_has_lag = 1;
 int fake_error = 0; // of a change
 int fake_keeps = 0; // a change succeeds and changes nothing
 uint8_t fake_lag_port = 9;
+int fake_source_port = 0;
 
 bool mlx5dv_is_supported(struct ibv_device *device)
 {
@@ -30,5 +31,13 @@ int mlx5dv_modify_qp_lag_port(struct ibv_qp *qp, uint8_t port)
     (void)qp;
     if (fake_error == 0 && !fake_keeps)
         fake_lag_port = port;
+    return fake_error;
+}
+
+int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t source_port)
+{
+    (void)qp;
+    if (fake_error == 0)
+        fake_source_port = source_port;
     return fake_error;
 }
