@@ -46,13 +46,13 @@ case $suite in
         up
         tests lab ten_workloads survives_the_death
         up --dual-port
-        tests dual-port the_catalog_agrees
+        tests dual-port the_catalog_agrees qps_leave_a_slow_port
         ;;
     long)
         up
         tests lab
         up --dual-port
-        tests dual-port checks:: probing:: ring:: steering::
+        tests dual-port balance:: checks:: probing:: ring:: steering::
         ;;
     emulated)
         for kernel in 6.1 6.12; do
