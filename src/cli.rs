@@ -11,6 +11,7 @@ mod host;
 mod job;
 mod notify;
 pub mod paths;
+pub mod qualify;
 pub mod recipe;
 pub mod trace;
 
@@ -146,6 +147,9 @@ pub enum Command {
     /// Compute what jobs get from a fabric of many hosts
     #[command(subcommand)]
     Fabric(fabric::FabricCommand),
+    /// Qualify a fleet: learn what healthy nodes measure, judge nodes, select checks
+    #[command(subcommand)]
+    Qualify(qualify::QualifyCommand),
     /// Serve this host to a controller
     #[command(after_help = "It serves until a signal ends it. docs/guides/two-hosts.md walks through two hosts.\n\
         Exit status: 0 a signal ended it, 2 it could not serve, or a device did not release its objects.\n\n\

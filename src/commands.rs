@@ -20,6 +20,7 @@ mod mfs;
 mod mfs_check;
 mod mfs_measure;
 mod paths;
+mod qualify;
 mod recipe;
 mod report;
 mod schema;
@@ -63,6 +64,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => calibrate::run(args, common),
         Command::Paths(command) => paths::run(command, common),
         Command::Fabric(command) => fabric::run(command, common),
+        Command::Qualify(command) => qualify::run(command, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),
         Command::Host(HostCommand::Topology(args)) => host::topology(args, common),

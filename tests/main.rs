@@ -19,6 +19,7 @@ mod large;
 mod latency;
 mod pages;
 mod paths;
+mod qualify;
 mod recipes;
 mod report;
 mod resume;

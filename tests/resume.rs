@@ -69,6 +69,24 @@ fn a_campaign_that_is_killed_often_ends_like_one_that_is_not() {
     killed_at_moments("kelpie", "120", |round| 1 + round * 5 % 13);
 }
 
+#[test]
+fn a_campaign_whose_database_is_replaced_says_where_it_goes_on() {
+    let bench = Bench::new();
+    bench.write("small.yaml", SMALL_SPACE);
+    bench.expect(0, &run_args("other.db", "random", "3"));
+    let campaign = started(&bench, &run_args("d.db", "random", "100000"), "d.db");
+    std::fs::rename(bench.path("other.db"), bench.path("d.db")).expect("both are ours");
+    let ran = Ran::of(campaign.wait_with_output().expect("it ends"));
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    let command = ran.stderr.split("go on with `").nth(1).and_then(|rest| rest.split('`').next()).expect("a command");
+    let saved = command.rsplit(' ').next().expect("a database").to_owned();
+    assert!(saved.starts_with("d.db.saved-") && command.starts_with("kelpie campaign resume 1 --db"), "{ran:?}");
+    let words: Vec<&str> = command.split(' ').skip(1).chain(["--budget", "8"]).collect();
+    bench.run(&words);
+    assert!(experiments(&bench, &saved) >= Some(3), "what was stored goes on");
+    assert_eq!(experiments(&bench, "d.db"), Some(3), "what was put in its place is left alone");
+}
+
 /// Other algorithms and many more kills, by `make test-long`.
 mod long {
     use super::*;

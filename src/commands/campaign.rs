@@ -18,7 +18,7 @@ use kelpie_reports::times;
 use kelpie_search::Config;
 use kelpie_spaces::Space;
 use kelpie_store::{
-    Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignLock, CampaignState, Label, Store,
+    Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignLock, CampaignState, Label, Store, StoreError,
 };
 use kelpie_text::clean_json;
 use serde_json::json;
@@ -214,7 +214,12 @@ impl CampaignRun {
         progress.close();
         drop(lock);
         if let StopReason::Failed(error) = end {
-            let command = self.command_to_go_on(store, false, start);
+            let saved = error.chain().find_map(|cause| cause.downcast_ref().and_then(StoreError::saved));
+            let command = match saved {
+                // The campaign is not in what lies at the old place.
+                Some(saved) => resume_command(&saved, self.id, ""),
+                None => self.command_to_go_on(store, false, start),
+            };
             return Err(error.context(format!("campaign {} stopped; go on with `{command}`", self.id)));
         }
         let was_interrupted = matches!(end, StopReason::Interrupted);

@@ -1,7 +1,7 @@
 //! Whole verdicts on jobs of several shapes: what is wrong is named and nothing else, and healthy jobs are left alone.
 //!
-//! `KELPIE_JOBS` is how many jobs a row has, `KELPIE_SEED` the seed; the test's own are few. `KELPIE_RANKS` (12 at least)
-//! and `KELPIE_FROM` are the ranks, and the iteration of 100 from which on something is slow.
+//! `KELPIE_JOBS` is how many jobs a row has, `KELPIE_SEED` the seed; the test's own are few. `KELPIE_RANKS` (12 at
+//! least) and `KELPIE_FROM` are the ranks, and the iteration of 100 from which on something is slow.
 
 #[path = "../examples/figures/shapes.rs"]
 mod shapes;

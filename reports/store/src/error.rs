@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::database::Database;
 use crate::records::CampaignId;
 
 /// A failure of the store.
@@ -97,7 +98,7 @@ pub enum StoreError {
         path.display(),
         saved.as_ref().map_or_else(
             || "what was stored since is lost".to_owned(),
-            |saved| format!("all that it held is in {}, with which `kelpie campaign resume --db` goes on", saved.display())
+            |saved| format!("all that it held is in {}", saved.display())
         )
     )]
     Gone {
@@ -187,6 +188,16 @@ mod code {
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
     let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(extended & 0xff)
+}
+
+impl StoreError {
+    /// The copy of what a database held that was deleted or replaced.
+    pub fn saved(&self) -> Option<Database> {
+        match self {
+            StoreError::Gone { saved, .. } => saved.clone().map(Database::from),
+            _ => None,
+        }
+    }
 }
 
 /// Whether SQLite gave up waiting for another process; a snapshot that is too old (`SQLITE_BUSY_SNAPSHOT`) fails at

@@ -29,8 +29,8 @@ const FALSE_ALARM: f64 = 100_000.0;
 pub(super) const COMMON: usize = 8;
 /// Least slowdown that is said. Source: our choice: 1 %; below, nobody acts.
 const LEAST_SHIFT: f64 = 0.01;
-/// The same if sizes vary, also for a whole job. Source: our choice: 10 %, because what a size usually takes is known to
-/// a few percent, and each pair's sizes change together.
+/// The same if sizes vary, also for a whole job. Source: our choice: 10 %, because what a size usually takes is known
+/// to a few percent, and each pair's sizes change together.
 const LEAST_BY_SIZE: f64 = 0.095_3;
 /// Neighbouring values are taken for no more alike than this. Source: our choice: nothing that is more alike has a
 /// mean.

@@ -1,10 +1,10 @@
 //! LAG ports and source ports of QPs of mlx5 devices: in a bond with queue affinity the driver deals QPs out, and only
-//! the device's own call moves one to another port; another call changes the UDP source port of a QP at work. libmlx5 is there if such a device is; nothing is loaded for it. Not tried on such a
-//! device.
+//! the device's own call moves one to another port; another call changes the UDP source port of a QP at work. libmlx5
+//! is there if such a device is; nothing is loaded for it. Not tried on such a device.
 //!
 //! Source: `mlx5dv_query_qp_lag_port(3)`, `mlx5dv_modify_qp_lag_port(3)`: a later change of the QP's state may set the
-//! port anew, and a QP that is not ready to send, or is in no LAG, is refused. `mlx5dv_modify_qp_udp_sport(3)`: RC and UC
-//! QPs that are ready to send.
+//! port anew, and a QP that is not ready to send, or is in no LAG, is refused. `mlx5dv_modify_qp_udp_sport(3)`: RC and
+//! UC QPs that are ready to send.
 
 use std::ffi::{CStr, c_int};
 use std::fmt;
