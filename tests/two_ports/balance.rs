@@ -1,5 +1,6 @@
 //! Dynamic balance of a ring at work: one port of a host is slow, and QPs move away from it, as many as are best.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,7 +32,8 @@ impl<'l> Ring<'l> {
                      echo $! >/run/balanced.pid)"
                 ),
             );
-            file += &format!("  - {{agent: \"{address}\", device: rxe0, gid_index: 1, tuning: {{ack_timeout: 20}}}}\n");
+            let tuning = "{ack_timeout: 20}";
+            let _ = writeln!(file, "  - {{agent: \"{address}\", device: rxe0, gid_index: 1, tuning: {tuning}}}");
         }
         fs::write(lab.dir.join("share/balanced.yaml"), file).expect("the share is writable");
         let started = Instant::now();

@@ -232,7 +232,9 @@ fn learn_one(
         }
     }
     let mut is_healthy = vec![false; nodes.len()];
-    healthy.iter().for_each(|node| is_healthy[*node] = true);
+    for node in healthy {
+        is_healthy[node] = true;
+    }
     let defects = (0..nodes.len()).filter(|node| !is_healthy[*node]);
     let defects = defects.map(|node| results.nodes[nodes[node].0 as usize].clone()).collect();
     let criterion = Criterion {

@@ -245,7 +245,7 @@ mod tests {
         assert!((selection.subset.residual, selection.subset.minutes) == (0.0, 6.0));
         let residuals: Vec<f64> = selection.trace.iter().map(|step| (step.residual * 1e6).round() / 1e6).collect();
         assert_eq!(residuals, [0.114, 0.0]);
-        assert_eq!(selection.exact.expect("three checks").minutes, 6.0);
+        assert_eq!(selection.exact.expect("three checks").selected, ["b", "c"]);
     }
 
     #[test]

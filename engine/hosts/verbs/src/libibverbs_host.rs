@@ -43,7 +43,7 @@ enum SessionStage {
     /// Traffic runs, with the groups' lanes, and perhaps something beside it.
     Running { traffic: RunningTraffic, churn: Option<ChurnThread>, groups: Vec<Group> },
     /// A rank of a ring exists, connected or not.
-    Ring(VerbsRank),
+    Ring(Box<VerbsRank>),
     /// It runs.
     Rank(Rank),
 }
@@ -147,7 +147,7 @@ impl LibibverbsHost {
         port.pool.make_room(2 * job.bytes, 0, most_memory)?;
         let ring = VerbsRank::new(port.pool.pd(), port.state, *job, session)?;
         let endpoints = ring.endpoints(port.pool.pd(), &port.local, port.state);
-        self.stage = SessionStage::Ring(ring);
+        self.stage = SessionStage::Ring(Box::new(ring));
         Ok(endpoints)
     }
 
@@ -183,7 +183,7 @@ impl LibibverbsHost {
                 Ok(())
             }
             SessionStage::Ring(ring) => {
-                self.stage = SessionStage::Rank(Rank::start(ring)?);
+                self.stage = SessionStage::Rank(Rank::start(*ring)?);
                 Ok(())
             }
             other => {

@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 /// What a job trains with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// AllGather and ReduceScatter of one communicator, layer by layer, with the moments of each rank.
+    /// `AllGather` and `ReduceScatter` of one communicator, layer by layer, with the moments of each rank.
     Sharded,
     /// The same as NCCL's Inspector writes: each rank's own time alone.
     Inspected,
@@ -61,7 +61,7 @@ const LASTS: u64 = 20;
 
 /// The factors of noise.
 struct Noise {
-    noise: f64,
+    spread: f64,
     normal: Normal<f64>,
     tails: Option<StudentT<f64>>,
 }
@@ -69,7 +69,7 @@ struct Noise {
 impl Noise {
     fn draw(&self, random: &mut Pcg64Mcg) -> f64 {
         let tails = self.tails.map(|tails| tails.sample(random) / 3f64.sqrt());
-        (self.noise * tails.unwrap_or_else(|| self.normal.sample(random))).exp()
+        (self.spread * tails.unwrap_or_else(|| self.normal.sample(random))).exp()
     }
 }
 
@@ -77,7 +77,7 @@ impl Training {
     /// Draws what is judged: a job for each function.
     pub fn draw(&self, random: &mut Pcg64Mcg) -> Vec<JobOperations> {
         let noise = Noise {
-            noise: self.noise,
+            spread: self.noise,
             normal: Normal::new(0.0, 1.0).expect("a positive spread"),
             tails: self.has_tails.then(|| StudentT::new(3.0).expect("positive")),
         };
@@ -142,7 +142,9 @@ impl Training {
         let mut popular = vec![1.0; ranks];
         for iteration in 0..2 * self.layers * self.steps {
             if iteration % LASTS == 0 {
-                popular.iter_mut().for_each(|one| *one = random.random_range(0.5..1.5));
+                for one in &mut popular {
+                    *one = random.random_range(0.5..1.5);
+                }
                 for _ in 0..ranks.div_ceil(8) {
                     popular[random.random_range(0..ranks)] *= 3.0;
                 }
