@@ -14,6 +14,7 @@ pub mod gate;
 pub mod identity;
 mod junit;
 mod markdown;
+pub mod qualification;
 pub mod recipe;
 pub mod repeats;
 mod signal_history;

@@ -34,7 +34,7 @@ const LAYERS: [(&str, &[&str]); 30] = [
     ("kelpie-fabric", &["kelpie-engine", "kelpie-switch", "kelpie-topology", "kelpie-collectives", "kelpie-paths"]),
     ("kelpie-store", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
     ("kelpie-text", &["kelpie-spaces"]),
-    ("kelpie-reports", &["kelpie-store", "kelpie-diagnosis", "kelpie-criteria", "kelpie-text"]),
+    ("kelpie-reports", &["kelpie-store", "kelpie-diagnosis", "kelpie-criteria", "kelpie-selection", "kelpie-text"]),
     ("kelpie-examine", &["kelpie-agent", "kelpie-diagnosis", "kelpie-sim"]),
     ("kelpie-campaign", &["kelpie-reports", "kelpie-examine"]),
     ("kelpie-watch", &["kelpie-campaign"]),
