@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_diagnosis::job::{
-    Baseline, JobDiagnosis, JobQuestion, JobVerdict, Jobs, Placement, diagnose as judge, placement,
+    Baseline, Cause, JobDiagnosis, JobQuestion, JobOperations, JobVerdict, Jobs, Placement, causes, diagnose as judge, placement,
 };
 use kelpie_examine::files::read_file;
 use kelpie_examine::job::files;
@@ -27,7 +27,7 @@ use crate::output::{plural, print, print_json};
 pub use run::{pairs, run};
 pub use watch::watch;
 
-use text::text;
+use text::{joined, text};
 
 /// Runs `kelpie job diagnose`.
 pub fn diagnose(args: &JobArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -41,13 +41,19 @@ pub fn diagnose(args: &JobArgs, common: Common) -> anyhow::Result<ExitCode> {
         }
         let mut found = judge(JobQuestion { now: args.now, ..JobQuestion::at_the_end(job) });
         found.evidence.notes.extend(notes.iter().cloned());
-        if let Some(slower) = baseline.as_ref().and_then(|baseline| baseline.compare(job)) {
-            slower.add_to(&mut found);
+        match baseline.as_ref().map(|baseline| baseline.compare(job)) {
+            Some(Ok(slower)) => slower.add_to(&mut found),
+            Some(Err(why)) => found.evidence.notes.push(format!("the baseline is not compared: {why}")),
+            None => {}
         }
         let placement = cluster.as_ref().map(|cluster| placement(&found, job, cluster));
-        answers.push(JobReport { found, placement });
+        answers.push(JobReport { found, placement, waits_for: None, waiting: Vec::new() });
     }
-    answers.sort_by(|one, other| other.found.severity().total_cmp(&one.found.severity()));
+    blame(&mut answers, &jobs);
+    answers.sort_by(|one, other| {
+        let is_own = other.waits_for.is_none().cmp(&one.waits_for.is_none());
+        other.found.severity().total_cmp(&one.found.severity()).then(is_own)
+    });
     let mut answers = answers.into_iter();
     let worst = answers.next().context("a file that is read has a job")?;
     let status = status(worst.found.verdict);
@@ -56,12 +62,13 @@ pub fn diagnose(args: &JobArgs, common: Common) -> anyhow::Result<ExitCode> {
     if common.json {
         print_json(&Answers { worst, others: sick })?;
     } else {
-        let mut all = text(&worst.found, worst.placement.as_ref());
-        for answer in sick.iter().take(MOST_COMMUNICATORS) {
+        let mut all = worst.text();
+        let own: Vec<&JobReport> = sick.iter().filter(|answer| answer.waits_for.is_none()).collect();
+        for answer in own.iter().take(MOST_COMMUNICATORS) {
             all.push('\n');
-            all.push_str(&text(&answer.found, answer.placement.as_ref()));
+            all.push_str(&answer.text());
         }
-        let (cut, others) = (sick.len().saturating_sub(MOST_COMMUNICATORS), well.len());
+        let (cut, others) = (own.len().saturating_sub(MOST_COMMUNICATORS), well.len());
         if cut + others > 0 {
             let cut = if cut > 0 {
                 format!("{} more that are slow or hang, ", plural(cut as u64, "communicator"))
@@ -100,7 +107,44 @@ struct JobReport {
     found: JobDiagnosis,
     #[serde(skip_serializing_if = "Option::is_none")]
     placement: Option<Placement>,
+    /// The communicator because of which this one hangs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<String>,
+    /// Communicators that hang because of this one.
+    #[serde(skip)]
+    waiting: Vec<String>,
 }
+
+impl JobReport {
+    fn text(&self) -> String {
+        let mut all = text(&self.found, self.placement.as_ref());
+        if !self.waiting.is_empty() {
+            let _ = writeln!(all, "hang because of that: communicator {}", joined(self.waiting.iter().cloned()));
+        }
+        all
+    }
+}
+
+/// Says which communicators hang because of which other one.
+fn blame(answers: &mut [JobReport], jobs: &[JobOperations]) {
+    let found: Vec<_> = jobs.iter().zip(answers.iter().map(|answer| &answer.found)).collect();
+    let causes = causes(&found);
+    for (at, cause) in causes.into_iter().enumerate() {
+        let name = |at: usize| jobs[at].communicator.clone().unwrap_or_default();
+        match cause {
+            Cause::Own => {}
+            Cause::Other(root) => {
+                answers[at].waits_for = Some(name(root));
+                answers[root].waiting.push(name(at));
+            }
+            Cause::Circle => answers[at].found.evidence.notes.push(CIRCLE.to_owned()),
+        }
+    }
+}
+
+/// Of communicators of which each waits for ranks that wait in another one.
+const CIRCLE: &str = "the ranks named wait in another communicator, whose ranks wait in this one: the program calls their \
+    collectives in different orders at different ranks";
 
 fn status(verdict: JobVerdict) -> ExitCode {
     match verdict {

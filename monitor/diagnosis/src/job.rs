@@ -4,6 +4,7 @@
 
 mod bandwidth;
 mod bursts;
+mod cascade;
 mod clocks;
 mod diagnose;
 mod explain;
@@ -29,6 +30,7 @@ mod waiting;
 mod window;
 
 pub use bandwidth::{Baseline, Slower};
+pub use cascade::{Cause, causes};
 pub use diagnose::{Evidence, FaultClass, JobDiagnosis, JobQuestion, JobVerdict, Whereabouts, diagnose};
 pub use follow::{RecordFollower, Skipped};
 pub use hang::PATIENCE_US;

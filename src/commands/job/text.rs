@@ -13,6 +13,7 @@ fn verdict(found: &JobDiagnosis) -> String {
         JobVerdict::Slow if found.job => "the whole job is slow",
         JobVerdict::Slow => "slow",
         JobVerdict::Hang => "hang",
+        JobVerdict::Mismatch if found.evidence.functions.is_some() => "ranks call different collectives",
         JobVerdict::Mismatch => "sizes differ between ranks",
         JobVerdict::Undecided => "undecided",
     }
@@ -53,6 +54,9 @@ fn more(count: usize) -> String {
     if count > 1 { format!(" and {} more", count - 1) } else { String::new() }
 }
 
+/// The shortest time that is shown. Units: microseconds. Source: our choice, what rounds to 0.1 s.
+const SHOWN_US: f64 = 0.05e6;
+
 /// What was found, in words.
 pub fn text(found: &JobDiagnosis, placement: Option<&Placement>) -> String {
     let mut text = verdict(found);
@@ -92,7 +96,7 @@ pub fn text(found: &JobDiagnosis, placement: Option<&Placement>) -> String {
         let chain = joined(evidence.waiting_chain.iter().map(u32::to_string));
         let _ = writeln!(text, "comes {:.1} ms late; who waits, in order: {chain}", late / 1e3);
     }
-    if let Some(open) = evidence.open_us.filter(|open| *open > 0.0) {
+    if let Some(open) = evidence.open_us.filter(|open| *open >= SHOWN_US) {
         let _ = writeln!(text, "open for {:.1} s", open / 1e6);
     }
     if let Some(placement) = placement {
@@ -121,8 +125,14 @@ fn next(found: &JobDiagnosis) -> Option<&'static str> {
     let has_ends = !(found.connection.is_empty() && found.ambiguous.is_empty());
     Some(match (found.verdict, found.class) {
         (JobVerdict::Healthy, _) => return None,
+        (JobVerdict::Hang | JobVerdict::Mismatch, _) if found.evidence.functions.is_some() => {
+            "compare what the program calls at the ranks named and at the others; they wait for each other for ever"
+        }
         (JobVerdict::Hang, Some(FaultClass::NonCommunication)) if found.evidence.sizes.is_some() => {
             "compare what the ranks named pass to the collective; they wait for each other for ever"
+        }
+        (JobVerdict::Hang, None) if !found.missing.is_empty() => {
+            "look whether the processes of the ranks named still run, and read their logs; give their files as well"
         }
         (JobVerdict::Hang, Some(FaultClass::NonCommunication)) => {
             "look at what the rank does instead: the stack of its process (py-spy dump, gdb), its host's kernel log"
@@ -175,7 +185,7 @@ fn places(text: &mut String, placement: &Placement, with_hosts: bool) {
 }
 
 /// At most twenty, because a report of thousands tells nobody anything.
-fn joined(items: impl Iterator<Item = String>) -> String {
+pub fn joined(items: impl Iterator<Item = String>) -> String {
     let all: Vec<String> = items.collect();
     let more = if all.len() > 20 { format!(" and {} more", all.len() - 20) } else { String::new() };
     format!("{}{more}", all[..all.len().min(20)].join(", "))

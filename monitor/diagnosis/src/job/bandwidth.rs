@@ -1,11 +1,12 @@
 //! What nccl-tests measured while all was well, and collectives that take longer than that. Nothing else is judged.
 //!
-//! Source: nccl-tests, `doc/PERFORMANCE.md`: bus bandwidth, by which collectives of any number of ranks compare.
+//! Source: nccl-tests, `doc/PERFORMANCE.md`: bus bandwidth, by which collectives of any number of ranks compare; sizes
+//! there are of all ranks together. NCCL's Inspector (`inspectorComputeCollBw`) and `PyTorch` write those of one rank.
 
 use indexmap::IndexMap;
 
 use super::diagnose::{FaultClass, JobDiagnosis, JobVerdict};
-use super::operation::JobOperations;
+use super::operation::{JobOperations, plain};
 
 /// From this factor on a collective is slow. Source: our choice, as for messages among their peers.
 const SLOW: f64 = 1.5;
@@ -74,30 +75,58 @@ impl Baseline {
     }
 
     /// How many times longer the largest collectives of the job take than they did, with their size and times.
-    pub fn compare(&self, job: &JobOperations) -> Option<Slower> {
-        if let (Some(mine), Some(of_job)) = (&self.function, &job.function)
-            && mine != of_job
-        {
-            return None;
+    ///
+    /// # Errors
+    /// Says why there is nothing to compare.
+    pub fn compare(&self, job: &JobOperations) -> Result<Slower, String> {
+        let mine = self.function.as_deref().map(plain);
+        let is_mine = |function: &str| mine.as_ref().is_none_or(|mine| *mine == plain(function));
+        if let Some(of_job) = job.function.as_deref().filter(|of_job| !is_mine(of_job)) {
+            let function = self.function.as_deref().unwrap_or_default();
+            return Err(format!("it is of {function}, and the job calls {of_job}"));
         }
+        let ranks = u64::from(job.ranks.unwrap_or(1)).max(1);
         // Whoever comes last waits for nobody: its time is that of the transfer.
         let mut shortest: IndexMap<u64, Vec<f64>> = IndexMap::new();
+        let (mut function, mut has_function) = (job.function.as_deref(), job.calls.is_empty());
         for operations in job.iterations().rev().take(LATEST) {
+            if let Some(calls) = job.calls.get(&operations[0].iteration) {
+                let Some(called) = calls.keys().next().filter(|called| calls.len() == 1 && is_mine(called)) else {
+                    continue;
+                };
+                (function, has_function) = (Some(called.as_str()), true);
+            }
             let shares = operations.iter().filter(|operation| operation.destination.is_none());
             let shares: Vec<_> = shares.filter_map(|share| Some((share.bytes, share.duration()?))).collect();
             if let Some((bytes, _)) = shares.first().filter(|first| shares.iter().all(|share| share.0 == first.0)) {
-                let least = shares.iter().map(|share| share.1).min_by(f64::total_cmp)?;
-                shortest.entry(*bytes).or_default().push(least);
+                let of_all = if is_of_one_rank(job, function) { bytes.saturating_mul(ranks) } else { *bytes };
+                shortest.entry(of_all).or_default().extend(shares.iter().map(|share| share.1).min_by(f64::total_cmp));
             }
         }
-        let scale = self.ranks.zip(job.ranks).map_or(1.0, |(mine, of_job)| {
-            factor(job.function.as_deref(), of_job) / factor(job.function.as_deref(), mine)
-        });
-        let (bytes, mut took) =
-            shortest.into_iter().filter(|(bytes, _)| self.time(*bytes).is_some()).max_by_key(|one| one.0)?;
+        if shortest.is_empty() {
+            return Err(if has_function {
+                "the records have no collective with times whose ranks have one size".to_owned()
+            } else {
+                format!("it is of {}, and the job does not call that", self.function.as_deref().unwrap_or_default())
+            });
+        }
+        let scale =
+            self.ranks.zip(job.ranks).map_or(1.0, |(mine, of_job)| factor(function, of_job) / factor(function, mine));
+        let sizes: Vec<u64> = shortest.keys().copied().collect();
+        let (bytes, mut took, then) = shortest
+            .into_iter()
+            .filter_map(|(bytes, took)| Some((bytes, took, self.time(bytes)? * scale)))
+            .max_by_key(|one| one.0)
+            .ok_or_else(|| self.no_such_size(&sizes))?;
         took.sort_by(f64::total_cmp);
-        let (now, then) = (took[took.len() / 2], self.time(bytes)? * scale);
-        (then > 0.0).then(|| Slower { times: now / then, bytes, now_us: now, then_us: then })
+        let now = took[took.len() / 2];
+        Ok(Slower { times: now / then, bytes, now_us: now, then_us: then })
+    }
+
+    fn no_such_size(&self, sizes: &[u64]) -> String {
+        let (least, most) = (sizes.iter().min().unwrap_or(&0), sizes.iter().max().unwrap_or(&0));
+        let [first, last] = [self.times.first(), self.times.last()].map(|one| one.map_or(0, |(bytes, _)| *bytes));
+        format!("it has sizes from {first} to {last} bytes, and the job's collectives {least} to {most}")
     }
 }
 
@@ -130,12 +159,21 @@ impl Slower {
     }
 }
 
+/// Whether records of this collective have the size of one rank's part, and not of all. `PyTorch` writes what goes in.
+fn is_of_one_rank(job: &JobOperations, function: Option<&str>) -> bool {
+    match function.map(plain).as_deref() {
+        Some("allgather") => true,
+        Some("reducescatter") => job.calls.is_empty(),
+        _ => false,
+    }
+}
+
 /// Bytes on the wire for each byte of the message.
 fn factor(function: Option<&str>, ranks: u32) -> f64 {
     let others = f64::from(ranks.max(2) - 1) / f64::from(ranks.max(2));
-    match function {
-        Some("AllReduce") => 2.0 * others,
-        Some("AllGather" | "ReduceScatter" | "AllToAll" | "AlltoAll") => others,
+    match function.map(plain).as_deref() {
+        Some("allreduce") => 2.0 * others,
+        Some("allgather" | "reducescatter" | "alltoall") => others,
         _ => 1.0,
     }
 }
@@ -205,10 +243,26 @@ mod tests {
         // Eight ranks move 1.75 times what two do.
         let slower = baseline.compare(&job(67_108_864, 3150.0, "AllReduce")).expect("of this function and size");
         assert_eq!((slower.then_us, slower.times), (1575.0, 2.0));
-        assert!(baseline.compare(&job(67_108_864, 1575.0, "AllReduce")).is_some_and(|same| same.times < 1.01));
+        assert!(baseline.compare(&job(67_108_864, 1575.0, "AllReduce")).is_ok_and(|same| same.times < 1.01));
         assert_eq!(baseline.time(4_718_592), Some(85.0));
-        assert_eq!(baseline.compare(&job(1 << 30, 9e4, "AllReduce")), None, "larger than what was measured");
-        assert_eq!(baseline.compare(&job(67_108_864, 9e4, "AllGather")), None, "another function");
+        let error = baseline.compare(&job(1 << 30, 9e4, "AllReduce")).expect_err("larger than what was measured");
+        assert_eq!(
+            error,
+            "it has sizes from 1048576 to 67108864 bytes, and the job's collectives 1073741824 to 1073741824"
+        );
+        let error = baseline.compare(&job(67_108_864, 9e4, "AllGather")).expect_err("another function");
+        assert_eq!(error, "it is of AllReduce, and the job calls AllGather");
+        let mut messages = job(67_108_864, 3150.0, "AllReduce");
+        messages.operations.iter_mut().for_each(|one| one.destination = Some(9));
+        let error = baseline.compare(&messages).expect_err("of messages");
+        assert!(error.starts_with("the records have no collective"), "{error}");
+        // Of eight ranks each has an eighth of what nccl-tests prints.
+        for function in ["AllGather", "ReduceScatter"] {
+            let program = if function == "AllGather" { "all_gather_perf" } else { "reduce_scatter_perf" };
+            let baseline = Baseline::from_text(&PRINTED.replace("all_reduce_perf", program)).expect("what it prints");
+            let same = baseline.compare(&job(8_388_608, 1575.0, function)).expect("64 MiB together");
+            assert_eq!((same.bytes, same.then_us), (67_108_864, 1575.0), "{function}");
+        }
         assert!(Baseline::from_text("a,b\n1,2\n").expect_err("no table").starts_with("no row"));
     }
 }

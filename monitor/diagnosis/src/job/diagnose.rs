@@ -8,7 +8,7 @@ use super::bursts::{Burst, bursts};
 use super::clocks::Clocks;
 use super::hang::{Hang, PATIENCE_US, hang};
 use super::history::{JobHistory, history};
-use super::mismatch::{Mismatch, mismatch, mismatch_of_a_hang};
+use super::mismatch::{Differs, Mismatch, mismatch, mismatch_of_a_hang};
 use super::operation::JobOperations;
 use super::pace::pace;
 use super::pair_times::PairTimes;
@@ -49,7 +49,7 @@ pub enum JobVerdict {
     Slow,
     /// Something does not go on.
     Hang,
-    /// Ranks call a collective with different sizes: the program is wrong.
+    /// Ranks call a collective with different sizes, or different collectives: the program is wrong.
     Mismatch,
     /// Not known.
     Undecided,
@@ -103,6 +103,9 @@ pub struct Evidence {
     /// The size of a collective at most ranks, and another one, where they differ. Units: bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<(u64, u64)>,
+    /// The collective that most ranks call, and another one, where they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub functions: Option<(String, String)>,
     /// Whether something looks slow or late, and may be noise: an undecided answer that more iterations decide.
     pub is_doubtful: bool,
     /// What the answer does not cover, in words.
@@ -171,7 +174,7 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
     (evidence.series, evidence.past_alarms) = (by_history.series, by_history.past);
     evidence.notes = notes(job, &cells, &clocks, &by_peers, &by_history);
     if !found.missing.is_empty() {
-        let of = job.ranks.unwrap_or(0);
+        let of = if job.members.is_empty() { job.ranks.unwrap_or(0) as usize } else { job.members.len() };
         let note = format!(
             "{} of {of} ranks have no record: their files are missing, or they never came",
             found.missing.len()
@@ -180,9 +183,12 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
     }
     let (late, maybe_late) = late(job, &cells);
     if let Some(stuck) = hang(job, question.now, question.patience_us) {
+        let differs = mismatch_of_a_hang(job, stuck.iteration);
         found.hangs(stuck);
-        if let Some(differs) = mismatch_of_a_hang(job) {
+        if let Some(differs) = differs {
             found.names(&differs);
+        } else if found.class == Some(FaultClass::Communication) && found.connection.is_empty() {
+            found.waits_for_the_missing();
         }
     } else if let Some(differs) = mismatch(job) {
         found.verdict = JobVerdict::Mismatch;
@@ -262,6 +268,7 @@ impl JobDiagnosis {
             late_us: None,
             open_us: None,
             sizes: None,
+            functions: None,
             is_doubtful: false,
             notes: Vec::new(),
         };
@@ -297,12 +304,33 @@ impl JobDiagnosis {
 
     /// Ranks whose sizes differ.
     fn names(&mut self, differs: &Mismatch) {
-        let (most, other) = differs.bytes;
         self.class = Some(FaultClass::NonCommunication);
         self.rank.clone_from(&differs.ranks);
         self.connection.clear();
-        self.evidence.sizes = Some(differs.bytes);
-        self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
+        match &differs.what {
+            Differs::Bytes(most, other) => {
+                self.evidence.sizes = Some((*most, *other));
+                self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
+            }
+            Differs::Functions(most, other) => {
+                self.evidence.functions = Some((most.clone(), other.clone()));
+                let number = differs.since;
+                self.evidence
+                    .notes
+                    .push(format!("collective {number} is {other} at the ranks named, and {most} at the others"));
+            }
+        }
+    }
+
+    /// A collective to which all came of whom there is a record waits for those of whom there is none.
+    fn waits_for_the_missing(&mut self) {
+        if self.missing.is_empty() {
+            return;
+        }
+        self.class = None;
+        self.rank.clone_from(&self.missing);
+        let others = "all other ranks came and wait: the ranks named died, did not come, or their files are missing";
+        self.evidence.notes.push(others.to_owned());
     }
 
     fn became_slow(&mut self, by_history: &JobHistory, by_peers: &Peers, cells: &PairTimes) {
@@ -387,8 +415,11 @@ impl JobDiagnosis {
 
 /// Ranks that the records say there are, and that are in none of them.
 fn missing(job: &JobOperations) -> Vec<u32> {
-    let Some(ranks) = job.ranks.filter(|ranks| *ranks <= MAX_RANK) else { return Vec::new() };
     let seen = job.seen_ranks();
+    if !job.members.is_empty() {
+        return job.members.difference(&seen).copied().collect();
+    }
+    let Some(ranks) = job.ranks.filter(|ranks| *ranks <= MAX_RANK) else { return Vec::new() };
     (0..ranks).filter(|rank| !seen.contains(rank)).collect()
 }
 

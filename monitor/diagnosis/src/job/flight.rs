@@ -2,12 +2,12 @@
 //!
 //! Source: `PyTorch`, `torch/csrc/distributed/c10d/FlightRecorderDetail.hpp`, versions 2.x of the dump.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
 use super::operation::Operation;
-use super::record::{OperationRecord, Reporter};
+use super::record::{MAX_RANK, OperationRecord, Reporter, host_name};
 
 /// A dump.
 #[derive(Deserialize)]
@@ -36,6 +36,8 @@ struct Entry {
     process_group: (String, String),
     #[serde(default)]
     collective_seq_id: Option<u64>,
+    #[serde(default)]
+    profiling_name: Option<String>,
     #[serde(default)]
     input_sizes: Vec<Vec<u64>>,
     #[serde(default)]
@@ -69,6 +71,10 @@ fn rank_of_name(name: &str) -> Option<u32> {
 pub struct Flight {
     /// Collectives; the iteration is the number that `PyTorch` gives them within their process group.
     pub records: Vec<OperationRecord>,
+    /// What each of these calls, by the number of the record.
+    pub calls: Vec<Option<String>>,
+    /// The ranks of each communicator.
+    pub members: BTreeMap<String, BTreeSet<u32>>,
     /// Messages between two ranks, which each rank numbers by itself.
     pub left_out: usize,
 }
@@ -84,16 +90,20 @@ impl Dump {
         }
         let rank = self.rank.or_else(|| rank_of_name(name));
         let rank = rank.ok_or("a flight recorder's dump, and its name does not end in its rank, as in rank_3.json")?;
-        let (mut records, mut left_out) = (Vec::new(), 0);
+        let (mut records, mut calls, mut left_out) = (Vec::new(), Vec::new(), 0);
+        let mut members = BTreeMap::new();
         for entry in self.entries {
             let (Some(iteration), false) = (entry.collective_seq_id, entry.is_p2p) else {
                 left_out += 1;
                 continue;
             };
             let (name, description) = &entry.process_group;
+            let communicator = if description.is_empty() { name.clone() } else { format!("{name} ({description})") };
             let group = self.pg_config.get(name).and_then(|group| group.ranks.as_deref());
-            let ranks =
-                group.map(|ranks| ranks.split(',').filter(|rank| rank.contains(|c: char| c.is_ascii_digit())).count());
+            let ranks = group.map(ranks_of);
+            if let Some(ranks) = ranks.as_ref().filter(|_| !members.contains_key(&communicator)) {
+                members.insert(communicator.clone(), ranks.clone());
+            }
             let is_done = entry.state == "completed";
             // Times of day are those of when a thread looked; only what the GPU measured is a time.
             let took = entry.duration_ms.filter(|took| *took >= 0.0).map_or(0.0, |took| took * 1e3);
@@ -106,18 +116,32 @@ impl Dump {
                 begin: (entry.state != "scheduled").then_some(0.0),
                 end: is_done.then_some(took),
             };
-            let communicator = if description.is_empty() { name.clone() } else { format!("{name} ({description})") };
+            calls.push(entry.profiling_name.as_deref().map(called));
             records.push(OperationRecord {
                 communicator: Some(communicator),
                 // PyTorch numbers all collectives of a group together, whatever their function.
                 function: None,
-                ranks: ranks.and_then(|ranks| u32::try_from(ranks).ok()),
-                reporter: Some(Reporter { rank, host: self.host_name.clone(), process: None }),
+                ranks: ranks.and_then(|ranks| u32::try_from(ranks.len()).ok()),
+                reporter: Some(Reporter { rank, host: self.host_name.as_deref().map(host_name), process: None }),
                 operation,
             });
         }
-        Ok(Flight { records, left_out })
+        Ok(Flight { records, calls, members, left_out })
     }
+}
+
+/// The ranks of a group, which are written as `[0, 1, 2]`.
+fn ranks_of(text: &str) -> BTreeSet<u32> {
+    let numbers = text.split(|letter: char| !letter.is_ascii_digit());
+    numbers.filter_map(|rank| rank.parse().ok()).filter(|rank| *rank <= MAX_RANK).collect()
+}
+
+/// What a name of a profile calls: which of `PyTorch`'s ways led to a collective of NCCL makes no difference to others.
+fn called(profiling_name: &str) -> String {
+    let name = profiling_name.rsplit(':').next().unwrap_or(profiling_name).trim_start_matches('_');
+    let name = ["_base", "_oop"].iter().fold(name, |name, ending| name.strip_suffix(ending).unwrap_or(name));
+    let letters = name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_');
+    letters.take(64).collect()
 }
 
 impl Entry {

@@ -32,6 +32,8 @@ pub struct Hang {
 ///
 /// Without `now`, the file counts as written when the job was given up, so what is open then hangs.
 pub fn hang(job: &JobOperations, now: Option<f64>, patience_us: f64) -> Option<Hang> {
+    let cut = up_to_the_stuck_one(job);
+    let job = cut.as_ref().unwrap_or(job);
     let last = job.iterations().last()?;
     let open: Vec<&Operation> = last.iter().filter(|operation| operation.end.is_none()).collect();
     if open.is_empty() {
@@ -60,7 +62,13 @@ pub fn hang(job: &JobOperations, now: Option<f64>, patience_us: f64) -> Option<H
         return Some(blame(Some(false), stopped, Vec::new(), None));
     }
     let still: Vec<_> = open.iter().filter(|operation| operation.bytes == 0).collect();
-    // What began and does not end is stuck; what did not begin waits for it, or all of it is stuck.
+    let not_begun: BTreeSet<u32> =
+        open.iter().filter(|operation| operation.begin.is_none()).map(|operation| operation.source).collect();
+    let is_collective = open.iter().all(|operation| operation.destination.is_none());
+    if is_collective && !not_begun.is_empty() && not_begun.len() < open.len() {
+        return Some(blame(Some(false), not_begun, Vec::new(), Some(NOT_BEGUN)));
+    }
+    // A message that began and does not end is stuck; what did not begin waits for it, or all of it is stuck.
     let begun = || open.iter().filter(|operation| operation.begin.is_some()).collect::<Vec<_>>();
     let still = if still.is_empty() { begun() } else { still };
     let still = if still.is_empty() { open.iter().collect() } else { still };
@@ -81,6 +89,29 @@ pub fn hang(job: &JobOperations, now: Option<f64>, patience_us: f64) -> Option<H
 const SILENT: &str = "who receives has no record of this iteration, and earlier ones do not say that it had to come: it \
     may not have come, or its messages do not move";
 
+/// Of a collective that began at others.
+const NOT_BEGUN: &str = "the ranks named called it, and it has not begun there: something before it keeps their GPUs";
+
+/// The job without what was called after the collective that is stuck: ranks call ahead of what their GPUs do, each as
+/// far as its program goes until it has to wait. Nothing if nothing was.
+fn up_to_the_stuck_one(job: &JobOperations) -> Option<JobOperations> {
+    if job.calls.is_empty() {
+        return None;
+    }
+    let mut done: BTreeMap<u32, u64> = BTreeMap::new();
+    for operation in job.operations.iter().filter(|operation| operation.end.is_some()) {
+        done.insert(operation.source, operation.iteration);
+    }
+    // A communicator completes in order: what seems open before that is done too.
+    let is_open = |operation: &&Operation| {
+        operation.end.is_none() && done.get(&operation.source).is_none_or(|done| *done < operation.iteration)
+    };
+    let stuck = job.operations.iter().find(is_open)?.iteration;
+    let operations = job.operations.iter().filter(|operation| operation.iteration <= stuck);
+    let is_last = job.operations.last().is_some_and(|last| last.iteration == stuck);
+    (!is_last).then(|| JobOperations { operations: operations.copied().collect(), ..job.clone() })
+}
+
 /// Who came to the iteration that is open, and who should have.
 struct Presence {
     /// Ranks that came.
@@ -98,6 +129,9 @@ impl Presence {
     fn of(job: &JobOperations, last: &[Operation]) -> Self {
         let came = sources(last);
         let mut there: BTreeSet<u32> = last.iter().map(|operation| operation.source).collect();
+        if !job.members.is_empty() {
+            there.extend(job.operations.iter().map(|operation| operation.source));
+        }
         let earlier: Vec<(&[Operation], BTreeSet<u32>)> = job
             .iterations()
             .rev()

@@ -1,4 +1,5 @@
-//! Ranks that call a collective with another size than the others: a mistake of the program, and no slow part.
+//! Ranks that call a collective with another size than the others, or another collective: a mistake of the program, and
+//! no slow part.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +12,28 @@ const MOST: f64 = 0.8;
 /// What differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mismatch {
-    /// The ranks with another size; all of them, if no size is that of most.
+    /// The ranks with another size or function; all of them, if none is that of most.
     pub ranks: Vec<u32>,
-    /// The size of most ranks, and another one. Units: bytes.
-    pub bytes: (u64, u64),
+    /// What differs.
+    pub what: Differs,
     /// First iteration of those at the end that show it.
     pub since: u64,
+}
+
+/// What most ranks pass or call, and another one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Differs {
+    /// Sizes. Units: bytes.
+    Bytes(u64, u64),
+    /// Functions.
+    Functions(String, String),
 }
 
 /// Ranks whose sizes differ at the end of a job. Only collectives have one size at all ranks, and of those whose sizes
 /// may differ (such as an all-to-all of experts) not always the same few ranks are different.
 pub fn mismatch(job: &JobOperations) -> Option<Mismatch> {
     let mut iterations = job.iterations().rev();
+    let odd = |operations: &[Operation]| odd(job, operations);
     let last = iterations.find_map(odd)?;
     let (mut seen, mut same, mut since) = (1, 1, last.since);
     for one in iterations.take(WINDOW) {
@@ -41,14 +52,21 @@ pub fn mismatch(job: &JobOperations) -> Option<Mismatch> {
     is_lasting.then_some(Mismatch { since, ..last })
 }
 
-/// The same of the last iteration alone, in which a job hangs: once is enough then.
-pub fn mismatch_of_a_hang(job: &JobOperations) -> Option<Mismatch> {
-    odd(job.iterations().last()?)
+/// The same of the iteration alone in which a job hangs: once is enough then.
+pub fn mismatch_of_a_hang(job: &JobOperations, iteration: u64) -> Option<Mismatch> {
+    odd(job, job.iterations().rev().find(|operations| operations[0].iteration == iteration)?)
 }
 
-/// The ranks of one iteration whose size is another one than that of most.
-fn odd(operations: &[Operation]) -> Option<Mismatch> {
+/// The ranks of one iteration whose function or size is another one than that of most.
+fn odd(job: &JobOperations, operations: &[Operation]) -> Option<Mismatch> {
+    let since = operations[0].iteration;
     if operations.iter().any(|operation| operation.destination.is_some()) {
+        return None;
+    }
+    if let Some(odd) = job.calls.get(&since).and_then(odd_call) {
+        return Some(Mismatch { since, ..odd });
+    }
+    if job.may_sizes_differ(since) {
         return None;
     }
     let mut sizes: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
@@ -65,9 +83,21 @@ fn odd(operations: &[Operation]) -> Option<Mismatch> {
     // A rank with several operations of different sizes in an iteration is a job whose iterations have several.
     (ranks.len() <= operations.len() / 2 || operations.len() == 2).then_some(Mismatch {
         ranks,
-        bytes: (most, other),
-        since: operations[0].iteration,
+        what: Differs::Bytes(most, other),
+        since,
     })
+}
+
+/// The ranks that call another function than most.
+fn odd_call(calls: &BTreeMap<String, Vec<u32>>) -> Option<Mismatch> {
+    let (most, of_most) = calls.iter().max_by_key(|(_, ranks)| ranks.len())?;
+    let other = calls.keys().find(|function| *function != most)?;
+    let all: usize = calls.values().map(Vec::len).sum();
+    let is_majority = 2 * of_most.len() > all;
+    let odd = calls.iter().filter(|(function, _)| !is_majority || *function != most).flat_map(|(_, ranks)| ranks);
+    let mut ranks: Vec<u32> = odd.copied().collect();
+    ranks.sort_unstable();
+    Some(Mismatch { ranks, what: Differs::Functions(most.clone(), other.clone()), since: 0 })
 }
 
 #[cfg(test)]
@@ -94,9 +124,22 @@ mod tests {
     #[test]
     fn a_rank_that_always_differs_is_named_and_sizes_that_vary_are_not() {
         let found = mismatch(&job(|at, rank| if rank == 2 && at >= 10 { 4096 } else { 1024 })).expect("rank 2");
-        assert_eq!((found.ranks, found.bytes, found.since), (vec![2], (1024, 4096), 10));
+        assert_eq!((found.ranks, found.what, found.since), (vec![2], Differs::Bytes(1024, 4096), 10));
         assert_eq!(mismatch(&job(|_, _| 1024)), None);
         assert_eq!(mismatch(&job(|at, rank| 1024 + u64::from(rank) * 8 + at % 3)), None, "experts");
         assert_eq!(mismatch(&job(|at, rank| if at == 12 && rank == 1 { 4 } else { 1024 })), None, "once, long ago");
+        let share = |_, rank| if rank == 2 { 4096 } else { 1024 };
+        for (function, may_differ) in [
+            ("AlltoAll", true),
+            ("nccl:all_to_all", true),
+            ("nccl:scatter", true),
+            ("Gather", true),
+            ("AllGatherV", true),
+            ("ReduceScatter", false),
+            ("nccl:_all_gather_base", false),
+        ] {
+            let one = JobOperations { function: Some(function.to_owned()), ..job(share) };
+            assert_eq!(mismatch(&one).is_none(), may_differ, "{function}");
+        }
     }
 }

@@ -65,6 +65,10 @@ pub struct JobOperations {
     pub processes: BTreeMap<u32, u32>,
     /// Ranks that the file says there are, whether they show up or not.
     pub ranks: Option<u32>,
+    /// The same by their numbers, where these count within the whole job and not within the communicator.
+    pub members: BTreeSet<u32>,
+    /// Of each iteration the functions that were called and by whom, where one numbering counts all functions.
+    pub calls: BTreeMap<u64, BTreeMap<String, Vec<u32>>>,
     /// The operations.
     pub operations: Vec<Operation>,
     /// Whether the file ends within a record.
@@ -78,8 +82,33 @@ impl JobOperations {
         ends.flatten().collect()
     }
 
+    /// Whether the ranks of an iteration may lawfully pass different sizes: each has its own share of what it sends.
+    pub fn may_sizes_differ(&self, iteration: u64) -> bool {
+        let called = self.calls.get(&iteration).into_iter().flat_map(BTreeMap::keys);
+        self.function.iter().chain(called).any(|function| is_uneven(function))
+    }
+
     /// The operations, an iteration at a time.
     pub fn iterations(&self) -> impl DoubleEndedIterator<Item = &[Operation]> {
         self.operations.chunk_by(|one, next| one.iteration == next.iteration)
     }
+}
+
+/// A function's name as letters and digits alone: NCCL, `PyTorch` and nccl-tests spell the same one differently.
+pub fn plain(function: &str) -> String {
+    let name = function.rsplit(':').next().unwrap_or(function);
+    let name = name.trim_start_matches('_').trim_end_matches("_base").trim_end_matches("_oop");
+    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Whether each rank has its own size. Source: MPI's `Alltoallv` and its kin; of `Scatter` and `Gather` the root alone
+/// passes all.
+fn is_uneven(function: &str) -> bool {
+    let name = plain(function);
+    let has = |part: &str, but: &str| name.contains(part) && !name.contains(but);
+    name.contains("alltoall")
+        || has("scatter", "reducescatter")
+        || has("gather", "allgather")
+        || name.ends_with("gatherv")
+        || name.ends_with("scatterv")
 }

@@ -133,7 +133,20 @@ impl Reader {
         let flight = dump.flight(file).map_err(unreadable)?;
         self.is_of_rings = true;
         self.left_out += flight.left_out;
-        flight.records.into_iter().try_for_each(|record| self.push(record)).map_err(unreadable)
+        for (record, called) in flight.records.into_iter().zip(flight.calls) {
+            let (key, iteration, rank) = (record.key(), record.operation.iteration, record.operation.source);
+            self.push(record).map_err(unreadable)?;
+            let Some(job) = self.jobs.get_mut(&key) else { continue };
+            if let Some(called) = called {
+                job.calls.entry(iteration).or_default().entry(called).or_default().push(rank);
+            }
+        }
+        for (communicator, members) in flight.members {
+            if let Some(job) = self.jobs.get_mut(&(Some(communicator), None)) {
+                job.members.extend(members);
+            }
+        }
+        Ok(())
     }
 
     fn lines(&mut self, file: &str, head: &[u8], mut input: impl BufRead) -> Result<(), JobError> {

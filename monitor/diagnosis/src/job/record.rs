@@ -183,7 +183,8 @@ impl AnyRecord {
             (None, None) => return Ok(None),
         };
         check(&operation).map_err(Wrong::broken)?;
-        let reporter = Reporter { rank: header.rank, host: metadata.hostname.clone(), process: metadata.pid };
+        let host = metadata.hostname.as_deref().map(host_name);
+        let reporter = Reporter { rank: header.rank, host, process: metadata.pid };
         let (communicator, ranks) = (Some(header.id.clone()), header.n_ranks);
         Ok(Some(OperationRecord { communicator, function, ranks, reporter: Some(reporter), operation }))
     }
@@ -350,6 +351,12 @@ fn of_peer(rank: u32, done: &InspectedPeer) -> Operation {
         begin: Some(0.0),
         end: Some(done.time_us),
     }
+}
+
+/// A host as a record names it. What would break a line is replaced, not left out: it could be another host's name then.
+pub fn host_name(text: &str) -> String {
+    let plain = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
+    text.chars().map(plain).take(256).collect()
 }
 
 /// What of a stranger's text an error repeats.
