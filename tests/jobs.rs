@@ -263,6 +263,67 @@ fn a_hang_is_seen_by_silence_and_slurm_is_asked_only_with_act() {
     assert_eq!(drained, "update\nNodeName=n6\nState=DRAIN\nReason=kelpie: hang, since iteration 30, rank 6\n");
 }
 
+/// What Inspector writes of messages between all pairs of eight ranks, two a host, of which host n1 is slow to others.
+fn slow_host(iterations: std::ops::Range<u64>, slow: u64) -> String {
+    let mut text = String::new();
+    for rank in 0..8_u64 {
+        let _ = writeln!(
+            text,
+            "{{\"header\":{{\"id\":\"0x1\",\"rank\":{rank},\"n_ranks\":8}},\"metadata\":{{\"hostname\":\"n{}\"}}}}",
+            rank / 2
+        );
+        for at in iterations.clone() {
+            for to in (0..8).filter(|to| *to != rank) {
+                let [from, host] = [rank / 2, to / 2];
+                let noise = (at * 31 + rank * 17 + to * 7) % 9;
+                let time = if from != host && (from == 1 || host == 1) { slow } else { 1000 } + noise;
+                let _ = writeln!(
+                    text,
+                    "{{\"p2p_perf\":{{\"p2p\":\"Send\",\"p2p_sn\":{at},\"p2p_peer\":{to},\"p2p_msg_size_bytes\":4096,\
+                     \"p2p_exec_time_us\":{time}}}}}"
+                );
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn a_host_that_the_verdict_names_is_drained_although_the_scheduler_failed_at_first() {
+    let bench = Bench::new();
+    // Fails once.
+    let script = "#!/bin/sh\n[ \"$1\" = --oneliner ] && exit\nmkdir failed 2>/dev/null && exit 1\nprintf '%s ' \"$@\" >> drained\n";
+    bench.write("scontrol", script);
+    std::fs::set_permissions(bench.path("scontrol"), std::fs::Permissions::from_mode(0o755)).expect("executable");
+    append(&bench, "job.jsonl", &slow_host(0..30, 3000));
+    let watcher = Watcher::start(&bench, &["job.jsonl", "--slurm", "--act"]);
+    let slow = watcher.next();
+    assert_eq!((&slow["state"], &slow["host"]), (&"slow".into(), &serde_json::json!(["n1"])), "{slow}");
+    let line = slow["slurm"][0].as_str().expect("a line");
+    assert!(line.starts_with("scontrol update NodeName=n1 State=DRAIN"), "{line}");
+    until("it is drained", || bench.path("drained").exists());
+    let (_, stderr) = watcher.stop(Signal::INT);
+    assert!(stderr.contains("n1 is not drained") && stderr.contains("tried again in 2s"), "{stderr}");
+}
+
+#[test]
+fn a_host_that_was_never_drained_is_not_to_be_taken_back() {
+    let bench = Bench::new();
+    bench.write("scontrol", "#!/bin/sh\n[ \"$1\" = --oneliner ] && exit\nexit 1\n");
+    std::fs::set_permissions(bench.path("scontrol"), std::fs::Permissions::from_mode(0o755)).expect("executable");
+    bench.write("t.yaml", TOPOLOGY);
+    append(&bench, "job.csv", HEADING);
+    append(&bench, "job.csv", &ring(0..60, 0.0));
+    append(&bench, "job.csv", &ring(60..120, 3000.0));
+    let watcher = Watcher::start(&bench, &["job.csv", "--topology", "t.yaml", "--slurm", "--act"]);
+    let slow = watcher.next();
+    assert!(slow.get("slurm").is_some(), "{slow}");
+    append(&bench, "job.csv", &ring(120..240, 0.0));
+    let well = watcher.next();
+    assert_eq!((&well["state"], well.get("slurm")), (&"well".into(), None), "{well}");
+    watcher.stop(Signal::INT);
+}
+
 #[test]
 fn what_a_watcher_cannot_follow_is_said() {
     let bench = Bench::new();
@@ -274,12 +335,14 @@ fn what_a_watcher_cannot_follow_is_said() {
     assert!(stderr.contains("wrong.csv:1: no record, left out (1 so far): no column `iteration`"), "{stderr}");
     bench.write("t.yaml", TOPOLOGY.replace("  host_names: [n0, n1, n2, n3, n4, n5, n6, n7]\n", ""));
     bench.write("state.json", "{}");
+    std::fs::write(bench.path("packed.csv.gz"), [0x1f, 0x8b, 8, 0]).expect("written");
     bench.write("y.csv", format!("{HEADING}{}", ring(0..20, 0.0)));
     let watcher = Watcher::start(&bench, &["y.csv", "--state", "other.json"]);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(watcher.stop(Signal::INT).0, Some(0), "healthy");
     for (args, expected) in [
-        (vec!["."], "what is not a file cannot be followed"),
+        (vec!["."], "a folder cannot be followed: name its files, as in ./*"),
+        (vec!["packed.csv.gz"], "a packed file (gzip) cannot be followed: `kelpie job diagnose`"),
         (vec!["x.csv", "--slurm", "--topology", "t.yaml"], "write `host_names`"),
         (vec!["x.csv", "--webhook", "https://example.org/x"], "--exec"),
         (vec!["x.csv", "--state", "state.json"], "state.json: no state of a watcher"),

@@ -1,8 +1,8 @@
 //! Where events go besides stdout: to a command, to a webhook, each at least once. What an event says is elsewhere.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -57,6 +57,8 @@ pub struct PendingEvent {
 enum Line {
     Waits(PendingEvent),
     Delivered(u64, Way),
+    /// The latest number that was given, whether its event still waits or not.
+    Latest(u64),
 }
 
 /// Who hears of an event.
@@ -114,6 +116,10 @@ pub struct Outbox {
     queue: Option<Queue>,
     /// Events that found no place.
     dropped: u64,
+    /// The latest number that was given.
+    latest: u64,
+    /// Events of an earlier run, by their numbers: its state may be older than they are.
+    earlier: BTreeMap<u64, String>,
 }
 
 /// The queue on disk.
@@ -132,7 +138,16 @@ impl Outbox {
     pub fn new(to: Hearers) -> Self {
         let client = ureq::Agent::config_builder().timeout_global(Some(WEBHOOK_LIMIT)).max_redirects(0).build();
         let tries = Way::ALL.map(|_| Tries { next: Instant::now(), pause: FIRST_PAUSE, since: None });
-        Self { to, waiting: VecDeque::new(), tries, client: client.into(), queue: None, dropped: 0 }
+        Self {
+            to,
+            waiting: VecDeque::new(),
+            tries,
+            client: client.into(),
+            queue: None,
+            dropped: 0,
+            latest: 0,
+            earlier: BTreeMap::new(),
+        }
     }
 
     /// An outbox that keeps what waits in a file too, with what waited there and in `more` before.
@@ -146,7 +161,12 @@ impl Outbox {
             for line in text.split(|byte| *byte == b'\n') {
                 // A line that breaks off was being written when the process ended: its event is judged again.
                 match serde_json::from_slice(line) {
-                    Ok(Line::Waits(waiting)) => outbox.waiting.push_back(waiting),
+                    Ok(Line::Waits(waiting)) => {
+                        outbox.latest = outbox.latest.max(waiting.number);
+                        outbox.earlier.insert(waiting.number, waiting.event.clone());
+                        outbox.waiting.push_back(waiting);
+                    }
+                    Ok(Line::Latest(number)) => outbox.latest = outbox.latest.max(number),
                     Ok(Line::Delivered(number, way)) => outbox.mark(number, way),
                     Err(_) => {}
                 }
@@ -172,9 +192,11 @@ impl Outbox {
         self.waiting.len()
     }
 
-    /// The number of the latest event that waits.
-    pub fn latest(&self) -> u64 {
-        self.waiting.iter().map(|waiting| waiting.number).max().unwrap_or(0)
+    /// The number of an event that would get `next` by the state. A state that could not be written is older than the
+    /// queue: the same event keeps the number that it had, and another one gets one that nobody had.
+    pub fn number(&self, next: u64, event: &str) -> u64 {
+        let is_known = self.earlier.get(&next).is_some_and(|earlier| is_same(earlier, event));
+        if next > self.latest || is_known { next } else { self.latest + 1 }
     }
 
     fn is_given(&self, way: Way) -> bool {
@@ -195,6 +217,8 @@ impl Outbox {
 
     /// Takes an event, as JSON. Returns what is given up for it.
     pub fn push(&mut self, number: u64, event: String) -> Option<String> {
+        self.latest = self.latest.max(number);
+        self.keep_number();
         let (for_command, for_webhook) = (self.to.command.is_some(), self.to.webhook.is_some());
         // After a kill an event may come again that is in the queue already.
         let is_known = |waiting: &PendingEvent| waiting.number == number && is_same(&waiting.event, &event);
@@ -279,6 +303,19 @@ impl Outbox {
         }
     }
 
+    /// Writes the latest number in place: a disk that is full has room for that, and for nothing more.
+    fn keep_number(&self) {
+        let Some(queue) = &self.queue else { return };
+        let Ok(mut file) = OpenOptions::new().read(true).write(true).open(&queue.path) else { return };
+        let mut head = [0; HEAD];
+        let is_head = file.read_exact(&mut head).is_ok()
+            && head.ends_with(b"\n")
+            && matches!(serde_json::from_slice(&head), Ok(Line::Latest(_)));
+        if is_head && file.rewind().is_ok() && file.write_all(&latest_line(self.latest)).is_ok() {
+            let _ = file.sync_data();
+        }
+    }
+
     fn rewrite_later(&mut self) {
         if let Some(queue) = &mut self.queue {
             queue.file = None;
@@ -291,7 +328,7 @@ impl Outbox {
         if self.waiting.is_empty() && !queue.path.exists() {
             return None;
         }
-        match replaced(&queue.path, &self.waiting) {
+        match replaced(&queue.path, self.latest, &self.waiting) {
             Ok(file) => {
                 (queue.file, queue.delivered, queue.is_said) = (Some(file), 0, false);
                 None
@@ -307,10 +344,21 @@ impl Outbox {
     }
 }
 
+/// Length of the first line of the queue, which is written in place. Units: bytes. Source: the longest number fits.
+const HEAD: usize = 48;
+
+fn latest_line(number: u64) -> [u8; HEAD] {
+    let mut line = [b' '; HEAD];
+    let text = serde_json::to_vec(&Line::Latest(number)).expect("a number");
+    line[..text.len()].copy_from_slice(&text);
+    line[HEAD - 1] = b'\n';
+    line
+}
+
 /// Replaces the queue as a whole, and opens it to append.
-fn replaced(path: &Path, waiting: &VecDeque<PendingEvent>) -> anyhow::Result<File> {
+fn replaced(path: &Path, latest: u64, waiting: &VecDeque<PendingEvent>) -> anyhow::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut text = Vec::new();
+    let mut text = latest_line(latest).to_vec();
     for one in waiting {
         serde_json::to_writer(&mut text, &Line::Waits(one.clone()))?;
         text.push(b'\n');
@@ -429,5 +477,30 @@ mod tests {
         outbox.flush();
         let again = Outbox::with_queue(hearers(Some("false"), None), place.join("queue"), Vec::new()).expect("read");
         assert_eq!(again.waiting(), 2);
+    }
+
+    #[test]
+    fn a_number_is_never_given_to_another_event() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("queue");
+        let open =
+            || Outbox::with_queue(hearers(Some("cat > /dev/null"), None), path.clone(), Vec::new()).expect("read");
+        let mut outbox = open();
+        let event = |number: u64, what: &str| format!("{{\"event\":{number},\"at\":\"{what}\",\"state\":\"{what}\"}}");
+        outbox.push(1, event(1, "slow"));
+        deliver_all(&mut outbox);
+        // No room for more than the number: nothing can be added to the file, and nothing can replace it.
+        outbox.queue.as_mut().expect("it has one").file = None;
+        outbox.push(2, event(2, "well"));
+        drop(outbox);
+        let outbox = open();
+        assert_eq!(outbox.number(1, &event(1, "well")), 3, "a state from before both, and another event");
+        assert_eq!(outbox.number(3, &event(3, "well")), 3);
+        let mut outbox = open();
+        outbox.push(3, event(3, "hang"));
+        outbox.write_queue();
+        drop(outbox);
+        let outbox = open();
+        assert_eq!((outbox.number(3, &event(3, "hang")), outbox.number(3, &event(3, "well"))), (3, 4));
     }
 }

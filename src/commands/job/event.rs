@@ -44,6 +44,7 @@ impl WatchEvent {
         for list in [&mut found.rank, &mut found.source, &mut found.destination] {
             list.truncate(LONGEST);
         }
+        found.host.truncate(LONGEST);
         found.connection.truncate(LONGEST);
         found.ambiguous.truncate(LONGEST);
         found.evidence.published.truncate(LONGEST);

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +46,10 @@ const SAY_UNSAVED: Duration = Duration::from_mins(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// Records that cannot be read of which each is said, and then every so many. Source: our choice.
 const SAID_SKIPS: u64 = 5;
+/// How soon a scheduler is asked again that failed, which doubles with each try, and how often it is tried. Source: our
+/// choice; all together half an hour, longer than a controller needs to restart.
+const DRAIN_AGAIN: Duration = Duration::from_secs(2);
+const DRAIN_TRIES: u32 = 10;
 const SKIPS_BETWEEN: u64 = 10_000;
 
 /// Runs `kelpie job watch`.
@@ -105,6 +110,8 @@ struct JobWatcher<'a> {
     events: u64,
     outbox: Outbox,
     drained: BTreeSet<String>,
+    /// What a scheduler did not do yet.
+    pending: Vec<PendingDrain>,
     accused: BTreeMap<String, JobKey>,
     skipped: Skips,
     saved: Instant,
@@ -112,6 +119,15 @@ struct JobWatcher<'a> {
     unsaved: Option<Instant>,
     /// Held for as long as the state is this watcher's.
     _lock: Option<File>,
+}
+
+/// A host that is to be drained, which failed so far.
+struct PendingDrain {
+    scheduler: Scheduler,
+    host: String,
+    reason: String,
+    tries: u32,
+    next: Instant,
 }
 
 /// What was left out of all files.
@@ -128,7 +144,6 @@ impl<'a> JobWatcher<'a> {
         }
         let lock = args.state.as_deref().map(lock).transpose()?;
         let stored = args.state.as_deref().map(WatchState::read).transpose()?.flatten();
-        let is_fresh = stored.is_none();
         let stored = stored.unwrap_or_default();
         if let Some((place, _)) = stored.files.iter().find(|(place, _)| !args.files.contains(&place.path)) {
             let state = args.state.as_deref().unwrap_or(Path::new("")).display();
@@ -137,6 +152,7 @@ impl<'a> JobWatcher<'a> {
         let mut sources = Vec::new();
         for path in &args.files {
             let name = path.display().to_string();
+            refuse_unfollowable(path)?;
             let at = stored.files.iter().find(|(place, _)| place.path == *path);
             let (tail, change) = match at {
                 Some((place, _)) => Tail::resume(place)?,
@@ -164,10 +180,10 @@ impl<'a> JobWatcher<'a> {
             cluster,
             sources,
             jobs: jobs.collect(),
-            // Numbers go on after those of a queue whose state is gone.
-            events: if is_fresh { outbox.latest() } else { stored.events },
+            events: stored.events,
             outbox,
             drained: stored.drained,
+            pending: Vec::new(),
             accused: stored.accused,
             skipped: Skips::default(),
             saved: Instant::now(),
@@ -194,6 +210,7 @@ impl<'a> JobWatcher<'a> {
                 // What was written long ago is no event: only its end is judged.
                 has_news |= !is_more && self.judge(&key)?;
             }
+            self.drain_again();
             self.outbox.flush().iter().for_each(|problem| note(&format!("warning: {problem}")));
             if has_news || self.saved.elapsed() >= SAVE {
                 self.save();
@@ -269,13 +286,15 @@ impl<'a> JobWatcher<'a> {
         placement: Option<Placement>,
         hosts: BTreeSet<String>,
     ) -> anyhow::Result<()> {
-        self.events += 1;
         let hosts = match state {
             JobState::Well => {
                 let is_of_job = |(_, of): &(&String, &JobKey)| *of == key;
-                let hosts = self.accused.iter().filter(is_of_job).map(|(host, _)| host.clone()).collect();
+                let hosts: BTreeSet<String> =
+                    self.accused.iter().filter(is_of_job).map(|(host, _)| host.clone()).collect();
                 self.accused.retain(|_, of| of != key);
-                hosts
+                self.pending.retain(|pending| !BTreeSet::contains(&hosts, &pending.host));
+                // Who acts knows what was drained: nothing else is to be taken back.
+                hosts.into_iter().filter(|host| !self.args.act || self.drained.contains(host)).collect()
             }
             JobState::Undecided => BTreeSet::new(),
             JobState::Silent | JobState::Slow | JobState::Hang => hosts,
@@ -299,8 +318,14 @@ impl<'a> JobWatcher<'a> {
         let [slurm, kubernetes] = lines;
         let at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let found = diagnosis.clone();
-        let event = WatchEvent { number: self.events, at, state, diagnosis, placement, slurm, kubernetes }.bounded();
-        let json = clean_json(serde_json::to_string(&event)?);
+        let number = self.events + 1;
+        let mut event = WatchEvent { number, at, state, diagnosis, placement, slurm, kubernetes }.bounded();
+        let mut json = clean_json(serde_json::to_string(&event)?);
+        self.events = self.outbox.number(number, &json);
+        if self.events != number {
+            event.number = self.events;
+            json = clean_json(serde_json::to_string(&event)?);
+        }
         if self.common.json { print(&(json.clone() + "\n")) } else { print(&event.text()) }?;
         if let Some(given_up) = self.outbox.push(self.events, json) {
             note(&format!("warning: {given_up}"));
@@ -309,7 +334,12 @@ impl<'a> JobWatcher<'a> {
             self.accused.extend(acts.iter().map(|(_, host)| (host.clone(), key.clone())));
         }
         for (scheduler, host) in acts.into_iter().filter(|_| self.args.act) {
-            if state == JobState::Well { self.resume(scheduler, &host) } else { self.drain(scheduler, host, &found) }
+            if state == JobState::Well {
+                self.resume(scheduler, &host);
+            } else if !self.pending.iter().any(|one| one.scheduler == scheduler && one.host == host) {
+                let (reason, next) = (brief(&found), Instant::now());
+                self.drain(PendingDrain { scheduler, host, reason, tries: 0, next });
+            }
         }
         Ok(())
     }
@@ -319,7 +349,16 @@ impl<'a> JobWatcher<'a> {
         asked.map(|(which, is_asked)| Asked { which, is_asked })
     }
 
-    fn drain(&mut self, scheduler: Scheduler, host: String, found: &JobDiagnosis) {
+    /// Drains what failed before and is due.
+    fn drain_again(&mut self) {
+        let now = Instant::now();
+        let (due, later) = std::mem::take(&mut self.pending).into_iter().partition(|pending| pending.next <= now);
+        self.pending = later;
+        Vec::into_iter(due).for_each(|pending| self.drain(pending));
+    }
+
+    fn drain(&mut self, mut pending: PendingDrain) {
+        let host = pending.host.clone();
         if self.drained.contains(&host) {
             return;
         }
@@ -328,12 +367,21 @@ impl<'a> JobWatcher<'a> {
             note(&format!("warning: {host} is not drained: {count} hosts are already (--drain-at-most)"));
             return;
         }
-        match scheduler.act_drain(&host, &brief(found)) {
+        match pending.scheduler.act_drain(&host, &pending.reason) {
             Ok(()) => {
                 note(&format!("drained {host}"));
                 self.drained.insert(host);
+                // A kill before the next event would forget that it was Kelpie who drained it.
+                self.save();
             }
-            Err(error) => note(&format!("warning: {host} is not drained: {error:#}")),
+            Err(error) => {
+                let pause = DRAIN_AGAIN * 2_u32.pow(pending.tries.min(DRAIN_TRIES));
+                (pending.tries, pending.next) = (pending.tries + 1, Instant::now() + pause);
+                let (again, pause) = (pending.tries < DRAIN_TRIES, humantime::format_duration(pause));
+                let then = if again { format!("tried again in {pause}") } else { "given up".to_owned() };
+                note(&format!("warning: {host} is not drained: {error:#}; {then}"));
+                self.pending.extend(again.then_some(pending));
+            }
         }
     }
 
@@ -382,20 +430,35 @@ impl<'a> JobWatcher<'a> {
     }
 }
 
+/// Refuses what grows in no way that could be followed.
+fn refuse_unfollowable(path: &Path) -> anyhow::Result<()> {
+    let name = path.display();
+    if path.is_dir() {
+        anyhow::bail!("{name}: a folder cannot be followed: name its files, as in {name}/*");
+    }
+    let mut head = [0; 2];
+    let is_read = path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok();
+    if is_read && head == [0x1f, 0x8b] {
+        anyhow::bail!("{name}: a packed file (gzip) cannot be followed: `kelpie job diagnose` reads it as a whole");
+    }
+    Ok(())
+}
+
 /// A scheduler, and whether it is asked.
 struct Asked {
     which: Scheduler,
     is_asked: bool,
 }
 
-/// The hosts of the ranks that a verdict names: as records name them, else as the topology does. A rank of a record
+/// The hosts that a verdict names, and those of the ranks that it names: as records name them, else as the topology does. A rank of a record
 /// counts within its communicator, and one of the topology within the job.
 fn hosts(found: &JobDiagnosis, named: &BTreeMap<u32, String>, placement: Option<&Placement>) -> BTreeSet<String> {
     if named.is_empty() {
-        return placement.map(|placement| accused(found, placement)).unwrap_or_default();
+        let placed = placement.map(|placement| accused(found, placement)).unwrap_or_default();
+        return placed.into_iter().chain(found.host.iter().cloned()).collect();
     }
     let ranks = found.rank.iter().chain(&found.source).chain(&found.destination);
-    ranks.filter_map(|rank| named.get(rank)).cloned().collect()
+    ranks.filter_map(|rank| named.get(rank)).chain(&found.host).cloned().collect()
 }
 
 fn push(jobs: &mut HashMap<JobKey, Followed>, record: OperationRecord, is_new_file: bool) -> RecordEffect {

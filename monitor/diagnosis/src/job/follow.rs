@@ -12,11 +12,13 @@ pub struct Skipped {
     pub problem: String,
     /// Whether another program wrote it, as far as can be told.
     pub is_foreign: bool,
+    /// Whether it breaks off, or two were written into one another: whoever wrote it was ended, or two wrote one file.
+    pub is_torn: bool,
 }
 
 impl Skipped {
     fn of(line: u64, wrong: Wrong) -> Self {
-        Self { line, problem: wrong.problem, is_foreign: wrong.is_foreign }
+        Self { line, problem: wrong.problem, is_foreign: wrong.is_foreign, is_torn: wrong.is_torn }
     }
 }
 
@@ -41,13 +43,27 @@ pub struct RecordFollower {
     rest: Vec<u8>,
     /// Whether what comes up to the next line's end belongs to a record that is too long.
     is_dropping: bool,
+    /// Whether nothing came yet, so that a mark of UTF-8 may.
+    is_at_begin: bool,
     line: u64,
 }
+
+/// What editors and tables of Windows write before UTF-8.
+pub const MARK: &[u8] = "\u{feff}".as_bytes();
 
 impl Default for RecordFollower {
     fn default() -> Self {
         let (columns, marker, trace) = (None, None, Trace::default());
-        Self { form: RecordForm::Unknown, columns, marker, trace, rest: Vec::new(), is_dropping: false, line: 1 }
+        Self {
+            form: RecordForm::Unknown,
+            columns,
+            marker,
+            trace,
+            rest: Vec::new(),
+            is_dropping: false,
+            is_at_begin: true,
+            line: 1,
+        }
     }
 }
 
@@ -55,12 +71,18 @@ impl RecordFollower {
     /// One that goes on within a file that began like this: a heading of CSV, or a marker of NCCL's Inspector.
     pub fn after(begin: &str) -> Self {
         if let Some(marker) = Marker::from_text(begin) {
-            return Self { form: RecordForm::Json, marker: Some(marker), line: 2, ..Self::default() };
+            return Self {
+                form: RecordForm::Json,
+                marker: Some(marker),
+                is_at_begin: false,
+                line: 2,
+                ..Self::default()
+            };
         }
         let record: csv::ByteRecord = begin.split(',').map(str::as_bytes).collect::<Vec<_>>().into();
         let columns = Columns::of(&record).ok();
         let form = if columns.is_some() { RecordForm::Csv } else { RecordForm::Unknown };
-        Self { form, columns, line: 2, ..Self::default() }
+        Self { form, columns, is_at_begin: false, line: 2, ..Self::default() }
     }
 
     /// What has to be known of what was read: the heading of CSV, or the marker of NCCL's Inspector.
@@ -83,6 +105,16 @@ impl RecordFollower {
     pub fn take(&mut self, bytes: &[u8], mut give: impl FnMut(Result<OperationRecord, Skipped>)) {
         let bytes = self.undropped(bytes);
         self.rest.extend_from_slice(bytes);
+        if self.is_at_begin && !self.rest.is_empty() {
+            // A mark may come in pieces, too.
+            if MARK.starts_with(&self.rest) && self.rest != MARK {
+                return;
+            }
+            self.is_at_begin = false;
+            if self.rest.starts_with(MARK) {
+                self.rest.drain(..MARK.len());
+            }
+        }
         let mut used = 0;
         while self.form == RecordForm::Unknown {
             let begin = self.rest[used..].trim_ascii_start();
@@ -99,7 +131,7 @@ impl RecordFollower {
                 let cells: csv::ByteRecord = line.trim_ascii().split(|byte| *byte == b',').collect::<Vec<_>>().into();
                 match Columns::of(&cells) {
                     Ok(columns) => (self.columns, self.form) = (Some(columns), RecordForm::Csv),
-                    Err(problem) => give(Err(Skipped { line: self.line, problem, is_foreign: true })),
+                    Err(problem) => give(Err(Skipped { line: self.line, problem, is_foreign: true, is_torn: false })),
                 }
             }
             self.line += 1;
@@ -114,7 +146,7 @@ impl RecordFollower {
         self.rest.drain(..used);
         if self.rest.len() > MAX_RECORD {
             let problem = format!("a record of over {} MiB", MAX_RECORD >> 20);
-            give(Err(Skipped { line: self.line, problem, is_foreign: false }));
+            give(Err(Skipped { line: self.line, problem, is_foreign: false, is_torn: false }));
             self.rest = Vec::new();
             self.is_dropping = true;
         }
@@ -126,7 +158,8 @@ impl RecordFollower {
         let breaks_off =
             || serde_json::from_slice::<serde::de::IgnoredAny>(&self.rest).is_err_and(|error| error.is_eof());
         if self.form == RecordForm::Json && self.rest.trim_ascii_start().starts_with(b"{") && breaks_off() {
-            last = Some(Skipped { line, problem: "the file ends within it".to_owned(), is_foreign: false });
+            let problem = "the file ends within it".to_owned();
+            last = Some(Skipped { line, problem, is_foreign: false, is_torn: true });
         } else if !self.rest.trim_ascii().is_empty() {
             let is_csv = self.form == RecordForm::Csv;
             self.take(b"\n", |one| match one {
@@ -203,9 +236,11 @@ impl RecordFollower {
                 (Some(b'{'), Some(Err(error))) => {
                     let end = line_end().unwrap_or(rest.len());
                     let is_foreign = !is_meant_for_a_record(&rest[begin..end]);
-                    Wrong { problem: shown(&error.to_string()), is_foreign }
+                    let is_torn = error.is_syntax() && !is_foreign;
+                    let problem = if is_torn { "it breaks off".to_owned() } else { shown(&error.to_string()) };
+                    Wrong { problem, is_foreign, is_torn }
                 }
-                (Some(_), _) => Wrong { problem: "no JSON".to_owned(), is_foreign: true },
+                (Some(_), _) => Wrong { problem: "no JSON".to_owned(), is_foreign: true, is_torn: false },
             };
             // The next record begins on the next line, if there is one.
             let Some(end) = line_end() else { return used };
@@ -245,7 +280,7 @@ mod tests {
     fn pieces_of_any_size_give_the_same() {
         let whole = all(&mut RecordFollower::default(), CSV.as_bytes(), CSV.len()).0;
         assert_eq!(whole.len(), 3);
-        for text in [CSV, JSON] {
+        for text in [CSV, JSON, &format!("\u{feff}{CSV}"), &format!("\u{feff}{JSON}")] {
             for step in 1..40 {
                 let mut follower = RecordFollower::default();
                 assert_eq!(all(&mut follower, text.as_bytes(), step), (whole.clone(), Vec::new()), "{text} by {step}");

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read as _};
 use indexmap::IndexMap;
 
 use super::flight::{Dump, is_dump};
-use super::follow::{RecordFollower, Skipped};
+use super::follow::{MARK, RecordFollower, Skipped};
 use super::operation::{JobOperations, Operation};
 use super::pickle;
 use super::record::{JobKey, MAX_RANK, OperationRecord, check, shown};
@@ -87,6 +87,9 @@ pub struct Reader {
     /// Lines of other programs, and the first of them.
     foreign: u64,
     first_foreign: Option<(String, Skipped)>,
+    /// Records that break off within a file, and the first of them.
+    torn: u64,
+    first_torn: Option<(String, Skipped)>,
     /// Messages of flight recorders.
     left_out: usize,
     /// Whether each rank's records begin where its recorder's memory did.
@@ -104,6 +107,9 @@ impl Reader {
         let failed = |error: &io::Error| unreadable(error.to_string());
         let mut head = Vec::new();
         input.by_ref().take(HEAD).read_to_end(&mut head).map_err(|error| failed(&error))?;
+        if head.starts_with(MARK) {
+            head.drain(..MARK.len());
+        }
         let begin = head.trim_ascii_start();
         let (is_matrix, is_pickle) = (is_matrix(begin), begin.starts_with(b"\x80"));
         let is_dump = is_dump(begin);
@@ -191,6 +197,10 @@ impl Reader {
                 self.foreign += 1;
                 self.first_foreign.get_or_insert((file(), skipped));
             }
+            Err(skipped) if skipped.is_torn => {
+                self.torn += 1;
+                self.first_torn.get_or_insert((file(), skipped));
+            }
             Err(Skipped { line, problem, .. }) => *refused = Some(JobError::Record { file: file(), line, problem }),
         }
     }
@@ -231,7 +241,7 @@ impl Reader {
     pub fn finish(self) -> Result<Jobs, JobError> {
         let mut jobs: Vec<JobOperations> = self.jobs.into_values().filter(|job| !job.operations.is_empty()).collect();
         if jobs.is_empty() {
-            return Err(match self.first_foreign {
+            return Err(match self.first_torn.or(self.first_foreign) {
                 Some((file, Skipped { line, problem, .. })) => JobError::Record { file, line, problem },
                 None => JobError::Empty { file: self.files.first().cloned().unwrap_or_default() },
             });
@@ -247,6 +257,15 @@ impl Reader {
         if let Some((file, first)) = self.first_foreign {
             let lines = if self.foreign == 1 { "1 line is".to_owned() } else { format!("{} lines are", self.foreign) };
             notes.push(format!("{lines} of other programs and left out, the first at {file}:{}", first.line));
+        }
+        if let Some((file, first)) = self.first_torn {
+            let (torn, line) = (self.torn, first.line);
+            let records = if torn == 1 {
+                "1 record breaks off and is left out".to_owned()
+            } else {
+                format!("{torn} records break off and are left out")
+            };
+            notes.push(format!("{records}, the first at {file}:{line}"));
         }
         if self.left_out > 0 {
             notes.push(format!(
@@ -401,6 +420,27 @@ mod tests {
         assert_eq!(notes, ["16 lines are of other programs and left out, the first at j:3"]);
         let error = read("j", inspected("", "AllGather", 1, 10).as_bytes()).expect_err("of nobody").to_string();
         assert!(error.starts_with("j:1: of NCCL's Inspector, and no `header`"), "{error}");
+    }
+
+    #[test]
+    fn a_mark_of_utf8_is_left_out_and_so_is_a_record_that_breaks_off_within_the_file() {
+        let good = r#"{"iteration":0,"source":0,"destination":1,"end":20.5}"#;
+        let json = format!("\u{feff}{good}\n{good}\n");
+        assert_eq!(read("j", json.as_bytes()).expect("two").jobs[0].operations.len(), 2);
+        let csv = format!("\u{feff}{CSV}");
+        assert_eq!(read("j", csv.as_bytes()).expect("two").jobs[0].operations.len(), 2);
+        for torn in [&good[..20], &good[..30], &good[..41], &good[..50]] {
+            let Jobs { jobs, notes } = read("j", format!("{good}\n{torn}\n{good}\n").as_bytes()).expect(torn);
+            assert_eq!((jobs[0].operations.len(), jobs[0].is_truncated), (2, false), "{torn}");
+            assert_eq!(notes, ["1 record breaks off and is left out, the first at j:2"], "{torn}");
+        }
+        let csv = CSV.replace("0,1,0,1024", "0,1\n0,1,0,1024");
+        let Jobs { jobs, notes } = read("j", csv.as_bytes()).expect("two");
+        assert_eq!((jobs[0].operations.len(), notes.len()), (2, 1), "{notes:?}");
+        assert_eq!(
+            read("j", "iteration,source,destination,end\n0,1\n".as_bytes()).expect_err("none").to_string(),
+            "j:2: 2 cells; the heading has 4"
+        );
     }
 
     #[test]

@@ -58,12 +58,14 @@ pub struct Wrong {
     pub problem: String,
     /// Whether another program wrote it, as far as can be told.
     pub is_foreign: bool,
+    /// Whether it breaks off, or two were written into one another.
+    pub is_torn: bool,
 }
 
 impl Wrong {
     /// A record that is broken.
     pub fn broken(problem: String) -> Self {
-        Self { problem, is_foreign: false }
+        Self { problem, is_foreign: false, is_torn: false }
     }
 }
 
@@ -170,7 +172,7 @@ impl AnyRecord {
                     check(&operation).map_err(Wrong::broken)?;
                     Ok(Some(OperationRecord::of(operation)))
                 }
-                _ => Err(Wrong { problem: NO_RECORD.to_owned(), is_foreign: true }),
+                _ => Err(Wrong { problem: NO_RECORD.to_owned(), is_foreign: true, is_torn: false }),
             };
         }
         let Some(Marker { header, metadata }) = own.as_ref().or(marker.as_ref()) else {
@@ -252,7 +254,7 @@ impl Columns {
         let is_fit = record.len() == self.width;
         let wrong = |problem: String| {
             let is_ours = is_number(self.needed[0]) && (is_fit || is_number(self.needed[1]));
-            Wrong { problem, is_foreign: !is_ours }
+            Wrong { problem, is_foreign: !is_ours, is_torn: is_ours && !is_fit }
         };
         if !is_fit {
             return Err(wrong(format!("{} cells; the heading has {}", record.len(), self.width)));
