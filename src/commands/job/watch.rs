@@ -292,7 +292,7 @@ impl<'a> JobWatcher<'a> {
                 let hosts: BTreeSet<String> =
                     self.accused.iter().filter(is_of_job).map(|(host, _)| host.clone()).collect();
                 self.accused.retain(|_, of| of != key);
-                self.pending.retain(|pending| !BTreeSet::contains(&hosts, &pending.host));
+                self.pending.retain(|pending| !hosts.contains(&pending.host));
                 // Who acts knows what was drained: nothing else is to be taken back.
                 hosts.into_iter().filter(|host| !self.args.act || self.drained.contains(host)).collect()
             }
