@@ -145,7 +145,7 @@ fn of_cascade(rank: u32) -> Vec<Called<'static>> {
     }
     match rank {
         5 => {}
-        0..4 => {
+        0..=3 => {
             called.push((tensor, 21, REDUCE, &[64], "completed"));
             called.extend(data.map(|data| (data, 21, REDUCE, &[4096][..], "started")));
         }

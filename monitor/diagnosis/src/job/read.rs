@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(read("j", json.as_bytes()).expect("two").jobs[0].operations.len(), 2);
         let csv = format!("\u{feff}{CSV}");
         assert_eq!(read("j", csv.as_bytes()).expect("two").jobs[0].operations.len(), 2);
-        for torn in [&good[..20], &good[..30], &good[..41], &good[..50]] {
+        for torn in [&good[..30], &good[..41], &good[..50]] {
             let Jobs { jobs, notes } = read("j", format!("{good}\n{torn}\n{good}\n").as_bytes()).expect(torn);
             assert_eq!((jobs[0].operations.len(), jobs[0].is_truncated), (2, false), "{torn}");
             assert_eq!(notes, ["1 record breaks off and is left out, the first at j:2"], "{torn}");
