@@ -12,7 +12,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_diagnosis::job::{
-    Baseline, Cause, JobDiagnosis, JobQuestion, JobOperations, JobVerdict, Jobs, Placement, causes, diagnose as judge, placement,
+    Baseline, Cause, JobDiagnosis, JobOperations, JobQuestion, JobVerdict, Jobs, Placement, causes, diagnose as judge,
+    placement,
 };
 use kelpie_examine::files::read_file;
 use kelpie_examine::job::files;
