@@ -263,17 +263,17 @@ fn a_hang_is_seen_by_silence_and_slurm_is_asked_only_with_act() {
     assert_eq!(drained, "update\nNodeName=n6\nState=DRAIN\nReason=kelpie: hang, since iteration 30, rank 6\n");
 }
 
-/// What Inspector writes of messages between all pairs of eight ranks, two a host, of which host n1 is slow to others.
+/// What Inspector writes of messages between all pairs of sixteen ranks, two a host, of which n1 is slow to others.
 fn slow_host(iterations: std::ops::Range<u64>, slow: u64) -> String {
     let mut text = String::new();
-    for rank in 0..8_u64 {
+    for rank in 0..16_u64 {
         let _ = writeln!(
             text,
-            "{{\"header\":{{\"id\":\"0x1\",\"rank\":{rank},\"n_ranks\":8}},\"metadata\":{{\"hostname\":\"n{}\"}}}}",
+            "{{\"header\":{{\"id\":\"0x1\",\"rank\":{rank},\"n_ranks\":16}},\"metadata\":{{\"hostname\":\"n{}\"}}}}",
             rank / 2
         );
         for at in iterations.clone() {
-            for to in (0..8).filter(|to| *to != rank) {
+            for to in (0..16).filter(|to| *to != rank) {
                 let [from, host] = [rank / 2, to / 2];
                 let noise = (at * 31 + rank * 17 + to * 7) % 9;
                 let time = if from != host && (from == 1 || host == 1) { slow } else { 1000 } + noise;
