@@ -172,6 +172,7 @@ impl Outbox {
                 }
             }
         }
+        outbox.latest = more.iter().map(|waiting| waiting.number).fold(outbox.latest, u64::max);
         outbox.waiting.extend(more);
         outbox.queue = Some(Queue { path, file: None, delivered: 0, is_said: false });
         Ok(outbox)

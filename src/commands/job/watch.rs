@@ -450,8 +450,8 @@ struct Asked {
     is_asked: bool,
 }
 
-/// The hosts that a verdict names, and those of the ranks that it names: as records name them, else as the topology does. A rank of a record
-/// counts within its communicator, and one of the topology within the job.
+/// The hosts that a verdict names, and those of the ranks that it names: as records name them, else as the topology
+/// does. A rank of a record counts within its communicator, and one of the topology within the job.
 fn hosts(found: &JobDiagnosis, named: &BTreeMap<u32, String>, placement: Option<&Placement>) -> BTreeSet<String> {
     if named.is_empty() {
         let placed = placement.map(|placement| accused(found, placement)).unwrap_or_default();
