@@ -20,6 +20,8 @@ const FASTER: f64 = 0.5;
 /// Iterations at the end, and messages of them, that are looked at. Source: our choice, because clocks drift.
 const RECENT: usize = 50;
 const MOST_MESSAGES: usize = 1 << 17;
+/// Share of the job that counts as its past. Source: our choice.
+const EARLY: usize = 4;
 /// Rounds in which offsets settle. Source: our choice.
 const ROUNDS: usize = 50;
 
@@ -41,16 +43,11 @@ impl Clocks {
         if job.operations.iter().all(|operation| begin(operation).is_none_or(|begin| Some(begin) == first)) {
             return Self::default();
         }
-        let mut times: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
-        let recent = job.iterations().rev().take(RECENT).flatten().take(MOST_MESSAGES);
-        for operation in recent {
-            if let (Some(to), Some(begin), Some(end)) = (operation.destination, begin(operation), operation.end) {
-                times.entry((operation.source, to)).or_default().push(end - begin);
-            }
-        }
-        let took: BTreeMap<(u32, u32), f64> =
-            times.iter().filter_map(|(pair, times)| Some((*pair, median(times)?))).collect();
-        let mut clocks = Self { ahead: offsets(&took).unwrap_or_default(), ..Self::default() };
+        let times = times(job.iterations().rev().take(RECENT));
+        // Only a quarter of the job is its past: a fault may have begun soon.
+        let early = job.iterations().count().div_ceil(EARLY).min(RECENT);
+        let past = medians(&self::times(job.iterations().take(early)));
+        let mut clocks = Self { ahead: offsets(&medians(&times), &past).unwrap_or_default(), ..Self::default() };
         let all = times.iter().flat_map(|((from, to), times)| times.iter().map(|time| time - clocks.apart(*from, *to)));
         let (mut wrong, mut count) = (0, 0);
         for time in all {
@@ -97,8 +94,27 @@ impl Clocks {
     }
 }
 
-/// The offsets that explain the differences both ways, if they do and are worth it.
-fn offsets(took: &BTreeMap<(u32, u32), f64>) -> Option<BTreeMap<u32, f64>> {
+type Pairs<T> = BTreeMap<(u32, u32), T>;
+
+/// What messages took by the clocks of both ends.
+fn times<'j>(iterations: impl Iterator<Item = &'j [Operation]>) -> Pairs<Vec<f64>> {
+    let mut times: Pairs<Vec<f64>> = BTreeMap::new();
+    for operation in iterations.flatten().take(MOST_MESSAGES) {
+        let begin = operation.begin.or(operation.entered);
+        if let (Some(to), Some(begin), Some(end)) = (operation.destination, begin, operation.end) {
+            times.entry((operation.source, to)).or_default().push(end - begin);
+        }
+    }
+    times
+}
+
+fn medians(times: &Pairs<Vec<f64>>) -> Pairs<f64> {
+    times.iter().filter_map(|(pair, times)| Some((*pair, median(times)?))).collect()
+}
+
+/// The offsets that explain the differences both ways, if they do and are worth it. `past` is what messages took at the
+/// begin of the job.
+fn offsets(took: &Pairs<f64>, past: &Pairs<f64>) -> Option<BTreeMap<u32, f64>> {
     let both = |(from, to): (u32, u32)| Some((took.get(&(from, to))? - took.get(&(to, from))?) / 2.0);
     let differences: BTreeMap<(u32, u32), f64> = took.keys().filter_map(|pair| Some((*pair, both(*pair)?))).collect();
     // What a message takes where nothing is slow, whatever the clocks: the mean of both ways, and of pairs the lower
@@ -149,17 +165,20 @@ fn offsets(took: &BTreeMap<(u32, u32), f64>) -> Option<BTreeMap<u32, f64>> {
         *one -= middle;
     }
     // Only of a clock does a whole direction look faster than messages are.
-    let faster: BTreeMap<u32, f64> = ahead
-        .keys()
-        .map(|rank| {
-            let way = |pair: fn(u32, u32) -> (u32, u32)| {
-                let times = partners[rank].iter().filter_map(|(other, _)| took.get(&pair(*rank, *other)).copied());
-                median(&times.collect::<Vec<_>>()).unwrap_or(f64::INFINITY)
-            };
-            (*rank, way(|rank, other| (rank, other)).min(way(|rank, other| (other, rank))))
-        })
-        .collect();
-    let is_clock = |rank: &u32, one: &f64| usual - faster[rank] > FASTER * one.abs();
+    let faster = |rank: u32, took: &Pairs<f64>| {
+        let way = |pair: fn(u32, u32) -> (u32, u32)| {
+            let times = partners[&rank].iter().filter_map(|(other, _)| took.get(&pair(rank, *other)).copied());
+            median(&times.collect::<Vec<_>>()).unwrap_or(f64::INFINITY)
+        };
+        way(|rank, other| (rank, other)).min(way(|rank, other| (other, rank)))
+    };
+    // A rank's own messages do not say how long messages are: if one way is slow, the mean of both ways is as well.
+    let has_others = |rank: u32| differences.keys().any(|(from, to)| *from != rank && *to != rank);
+    let is_clock = |rank: &u32, one: &f64| {
+        let faster_now = faster(*rank, took);
+        let usual = if has_others(*rank) { usual } else { faster(*rank, past) };
+        faster_now <= 0.0 || usual - faster_now > FASTER * one.abs()
+    };
     let wrong: BTreeSet<u32> = ahead
         .iter()
         .filter(|(rank, one)| one.abs() > LEAST * usual.abs() && !is_clock(rank, one))
@@ -189,16 +208,38 @@ mod tests {
             .collect()
     }
 
+    fn of(took: Pairs<f64>) -> Option<BTreeMap<u32, f64>> {
+        offsets(&took, &took)
+    }
+
+    #[test]
+    fn a_slow_way_between_two_ranks_or_along_a_pipeline_is_no_clock() {
+        let healthy = took([0.0; 4], |_, _| 0.0);
+        let only = |all: Pairs<f64>, pairs: &[(u32, u32)]| -> Pairs<f64> {
+            all.into_iter().filter(|(pair, _)| pairs.contains(pair)).collect()
+        };
+        for pairs in [&[(0, 1), (1, 0)][..], &[(0, 1), (1, 0), (1, 2), (2, 1)]] {
+            for times in [1.5, 3.0, 10.0] {
+                let slow = took([0.0; 4], |from, _| if from == 1 { 1000.0 * (times - 1.0) } else { 0.0 });
+                let [slow, past] = [slow, healthy.clone()].map(|all| only(all, pairs));
+                assert_eq!(offsets(&slow, &past), None, "{times} times from some iteration on");
+                assert_eq!(offsets(&slow, &slow), None, "{times} times from the begin on");
+            }
+            let apart = only(took([0.0, 5e6, 0.0, 0.0], |_, _| 0.0), pairs);
+            assert!(offsets(&apart, &apart).is_some(), "no message ends before it begins");
+        }
+    }
+
     #[test]
     fn a_clock_that_is_ahead_is_found_and_a_slow_side_is_no_clock() {
-        let ahead = offsets(&took([0.0, 0.0, 700.0, 0.0], |_, _| 0.0)).expect("a clock");
+        let ahead = of(took([0.0, 0.0, 700.0, 0.0], |_, _| 0.0)).expect("a clock");
         assert!((ahead[&2] - 700.0).abs() < 10.0 && ahead[&0].abs() < 10.0, "{ahead:?}");
-        let far = offsets(&took([0.0, 0.0, 5e6, 0.0], |_, _| 0.0)).expect("a clock");
+        let far = of(took([0.0, 0.0, 5e6, 0.0], |_, _| 0.0)).expect("a clock");
         assert!((far[&2] - 5e6).abs() < 10.0, "{far:?}");
         for by in [100.0, 200.0, 900.0] {
-            assert_eq!(offsets(&took([0.0; 4], |from, _| if from == 2 { by } else { 0.0 })), None, "a slow source");
-            assert_eq!(offsets(&took([0.0; 4], |_, to| if to == 2 { by } else { 0.0 })), None, "a slow destination");
+            assert_eq!(of(took([0.0; 4], |from, _| if from == 2 { by } else { 0.0 })), None, "a slow source");
+            assert_eq!(of(took([0.0; 4], |_, to| if to == 2 { by } else { 0.0 })), None, "a slow destination");
         }
-        assert_eq!(offsets(&took([0.0; 4], |_, _| 0.0)), None);
+        assert_eq!(of(took([0.0; 4], |_, _| 0.0)), None);
     }
 }

@@ -15,7 +15,7 @@ use super::pair_times::PairTimes;
 use super::peers::{Peers, peers};
 use super::places::Fault;
 use super::record::MAX_RANK;
-use super::waiting::{LateRank, late};
+use super::waiting::{LateRank, late, lateness};
 
 /// Iterations from which a job is called healthy by its own past. Source: our choice, because the charts need eight
 /// values before they judge, and some to judge.
@@ -181,7 +181,15 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
         );
         found.evidence.notes.push(note);
     }
-    let (late, maybe_late) = late(job, &cells);
+    let lateness = lateness(job, &cells);
+    let (mut late_ranks, mut maybe_late) = late(job, &lateness, None);
+    let slower = pace(job);
+    // Soon after its begin a late rank is not late for long enough, but all that waits for it is already slow.
+    let slow_since = by_history.all.and(by_history.since).or(slower.map(|slower| slower.since));
+    let is_waiting = slow_since.is_some() && late_ranks.is_empty() && {
+        (late_ranks, maybe_late) = late(job, &lateness, slow_since);
+        late_ranks.is_empty() && maybe_late > 0
+    };
     if let Some(stuck) = hang(job, question.now, question.patience_us) {
         let differs = mismatch_of_a_hang(job, stuck.iteration);
         found.hangs(stuck);
@@ -197,15 +205,18 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
         found.names(&differs);
     } else if clocks.are_too_far_apart() {
         found.evidence.is_doubtful = true;
-    } else if !late.is_empty() {
-        found.waits(&late);
+    } else if !late_ranks.is_empty() {
+        found.waits(&late_ranks);
+    } else if is_waiting {
+        found.evidence.is_doubtful = true;
+        found.evidence.notes.push("a rank seems to come late, and all others wait: more iterations decide".to_owned());
     } else if !by_history.faults.is_empty() || by_history.all.is_some() {
         found.became_slow(&by_history, &by_peers, &cells);
     } else if !by_peers.confirmed.is_empty() {
         found.is_slow("peers", &by_peers.confirmed, by_peers.since, &cells);
     } else if let Some(slow) = Some(bursts(&cells)).filter(|slow| !slow.is_empty()) {
         found.is_slow_at_times(&slow, &cells);
-    } else if let Some(slower) = pace(job) {
+    } else if let Some(slower) = slower {
         found.verdict = JobVerdict::Slow;
         found.class = Some(FaultClass::NonCommunication);
         (found.job, found.times_slower, found.since_iteration) = (true, Some(slower.factor), Some(slower.since));

@@ -24,6 +24,11 @@ const WINDOW: usize = 50;
 const ALL: f64 = 0.95;
 /// How much more alike times from a barrier on have to be. Source: our choice.
 const MORE_ALIKE: f64 = 0.75;
+/// One half is late if it is apart from the other by more than this many times what the other one differs.
+/// Source: our choice, as in `noise`.
+const FAR: f64 = 3.0;
+/// Fewest iterations since a job is slow that name a rank. Source: our choice.
+const FEWEST: usize = 5;
 /// Longest chain that is said.
 const LONGEST_CHAIN: usize = 64;
 
@@ -40,28 +45,71 @@ pub struct LateRank {
     pub chain: Vec<u32>,
 }
 
-/// The ranks that come late at the end of a job, and how many more do by what may be noise.
-pub fn late(job: &JobOperations, cells: &PairTimes) -> (Vec<LateRank>, usize) {
-    let mut lateness: BTreeMap<u32, Vec<(u64, f64, f64)>> = BTreeMap::new();
+/// How late each rank came: iteration, lateness, and from which lateness on that counts. Units: microseconds.
+pub type Lateness = BTreeMap<u32, Vec<(u64, f64, f64)>>;
+
+/// How late each rank came to each iteration.
+pub fn lateness(job: &JobOperations, cells: &PairTimes) -> Lateness {
+    let mut lateness = Lateness::new();
     let own = own_times(job);
+    let is_of_two = job.seen_ranks().len() == 2;
     for ((operations, times), own) in job.iterations().zip(&cells.times).zip(own) {
         if operations.iter().all(|operation| operation.destination.is_none()) {
             shares(operations, &mut lateness);
             continue;
         }
-        let usual = median(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>());
-        let middle = median(&own.values().copied().collect::<Vec<_>>());
-        let (Some(usual), Some(middle)) = (usual, middle) else { continue };
-        if own.len() < 3 {
+        let Some(usual) = median(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>()) else { continue };
+        // Of two ranks, what they do by themselves says nothing of who waits for whom: stages may compute by turns.
+        let own = if is_of_two { waits(operations) } else { own };
+        let Some(middle) = in_time(own.values().copied().collect(), LATE * usual).filter(|_| own.len() >= 2) else {
+            continue;
+        };
+        if own.len() < 3 && !is_of_two {
             continue;
         }
         for (rank, time) in own {
             lateness.entry(rank).or_default().push((operations[0].iteration, time - middle, LATE * usual));
         }
     }
+    lateness
+}
+
+/// The median; but if one half is far above all of the other, the last of the lower half, because then the upper half
+/// may be late.
+fn in_time(mut values: Vec<f64>, least: f64) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let lower = *values.get(values.len().checked_sub(1)? / 2)?;
+    let gap = values[values.len() / 2] - lower;
+    Some(if gap > (FAR * (lower - values[0])).max(least) { lower } else { lower + gap / 2.0 })
+}
+
+/// How long others wait for each rank when they send to it.
+fn waits(operations: &[Operation]) -> BTreeMap<u32, f64> {
+    let mut waits = BTreeMap::new();
+    for operation in operations {
+        if let (Some(rank), Some(wait)) = (operation.destination, operation.wait()) {
+            let most: &mut f64 = waits.entry(rank).or_default();
+            *most = most.max(wait);
+        }
+    }
+    waits
+}
+
+/// The ranks that come late at the end of a job, and how many more do by what may be noise. `since` is from which
+/// iteration on the job is known to be slow, if that is known.
+pub fn late(job: &JobOperations, lateness: &Lateness, since: Option<u64>) -> (Vec<LateRank>, usize) {
+    let window = |values: &'_ [(u64, f64, f64)]| {
+        let from = since.map_or_else(
+            || {
+                let from = values.len().saturating_sub(WINDOW);
+                from + (values.len() - from) / 2
+            },
+            |since| values.partition_point(|(iteration, ..)| *iteration < since),
+        );
+        from..values.len()
+    };
     let recent = |values: &[(u64, f64, f64)]| -> Vec<f64> {
-        let values = &values[values.len().saturating_sub(WINDOW)..];
-        values[values.len() / 2..].iter().map(|(_, late, limit)| LATE * late / limit).collect()
+        values[window(values)].iter().map(|(_, late, limit)| LATE * late / limit).collect()
     };
     let mut shares: Vec<Vec<f64>> = lateness.values().map(|values| recent(values)).collect();
     let often = |shares: &Vec<f64>| {
@@ -75,28 +123,35 @@ pub fn late(job: &JobOperations, cells: &PairTimes) -> (Vec<LateRank>, usize) {
     // Who takes long varies by as much more, so large shares count as logarithms do.
     shares.iter_mut().flatten().for_each(|share| *share = libm::asinh(*share));
     let noise = PeerNoise::new(shares.iter().map(Vec::as_slice));
-    let is_more = |rank: &usize| noise.stand_out(std::iter::once(*rank), 0.0, shares.len());
+    let is_more = |rank: &usize| {
+        (since.is_none() || shares[*rank].len() >= FEWEST) && noise.stand_out(std::iter::once(*rank), 0.0, shares.len())
+    };
     let (confirmed, doubtful): (Vec<usize>, Vec<usize>) = candidates.into_iter().partition(is_more);
     let of = |(rank, values): (&u32, &Vec<(u64, f64, f64)>)| {
-        let window = &values[values.len().saturating_sub(WINDOW)..];
-        let by_us = median(&window[window.len() / 2..].iter().map(|(_, late, _)| *late).collect::<Vec<_>>())?;
-        let since = values.iter().rev().take_while(|(_, late, limit)| late > limit).last().map(|value| value.0);
-        // The last one may have been an exception.
-        let since = since.unwrap_or_else(|| window[window.len() / 2].0);
-        Some(LateRank { rank: *rank, by_us, since, chain: chain(job, *rank) })
+        let window = &values[window(values)];
+        let by_us = median(&window.iter().map(|(_, late, _)| *late).collect::<Vec<_>>())?;
+        Some(LateRank { rank: *rank, by_us, since: since_when(values, by_us)?, chain: chain(job, *rank) })
     };
-    let mut found: Vec<LateRank> = lateness
+    let found: Vec<LateRank> = lateness
         .iter()
         .enumerate()
         .filter(|(rank, _)| confirmed.contains(rank))
         .filter_map(|(_, one)| of(one))
         .collect();
-    // Whoever is late because of another one is later than that by its own share only, so the latest is the origin.
-    found.sort_by(|one, other| other.by_us.total_cmp(&one.by_us));
-    let most = found.first().map_or(0.0, |first| first.by_us);
-    found.retain(|late| late.by_us > LATE * most);
-    found.sort_by_key(|late| late.rank);
     (found, doubtful.len())
+}
+
+/// The iteration from which a rank was late, apart from exceptions.
+fn since_when(values: &[(u64, f64, f64)], by_us: f64) -> Option<u64> {
+    let (mut score, mut best) = (0.0, None::<(f64, u64)>);
+    for (iteration, late, limit) in values.iter().rev() {
+        // What is late in less than the share that counts is not late yet.
+        score += if *late > limit.min(by_us / 2.0) { 1.0 - MOST } else { -MOST };
+        if best.is_none_or(|(most, _)| score >= most) {
+            best = Some((score, *iteration));
+        }
+    }
+    best.map(|(_, since)| since)
 }
 
 /// How long each rank was busy with itself in each iteration: from the end of an operation, or from its last arrival,
@@ -108,9 +163,12 @@ fn own_times(job: &JobOperations) -> Vec<BTreeMap<u32, f64>> {
     let [by_rank, by_barrier] = [false, true].map(|is_barrier| own_times_from(job, is_barrier));
     let is_possible = by_barrier.1 as f64 >= ALL * by_barrier.2 as f64 && by_barrier.2 > 0;
     let spread = |all: &[BTreeMap<u32, f64>]| -> f64 {
+        // What is late takes longer, so the quickest say what is usual if most wait for one.
         let of_one = |own: &BTreeMap<u32, f64>| {
-            let middle = median(&own.values().copied().collect::<Vec<_>>()).unwrap_or(0.0);
-            own.values().map(|time| (time - middle).abs()).sum::<f64>()
+            let mut times: Vec<f64> = own.values().copied().collect();
+            times.sort_unstable_by(f64::total_cmp);
+            let low = times.get(times.len().saturating_sub(1) / 8).copied().unwrap_or(0.0);
+            times.iter().map(|time| (time - low).abs()).sum::<f64>()
         };
         // Of the first iteration nothing before it is known.
         all.iter().skip(1).map(of_one).sum()
@@ -175,10 +233,12 @@ fn own_times_from(job: &JobOperations, is_barrier: bool) -> (Vec<BTreeMap<u32, f
 
 /// Of collectives only each rank's own time is known: who came late has the shortest one, by as much as the others
 /// wait.
-fn shares(operations: &[Operation], lateness: &mut BTreeMap<u32, Vec<(u64, f64, f64)>>) {
+fn shares(operations: &[Operation], lateness: &mut Lateness) {
     let times: Vec<f64> = operations.iter().filter_map(Operation::duration).collect();
-    let (Some(usual), true) = (median(&times), times.len() >= 3) else { return };
     let shortest = times.iter().copied().fold(f64::INFINITY, f64::min);
+    // Who is in time takes longest.
+    let usual = in_time(times.iter().map(|time| -time).collect(), LATE * shortest).map(|usual| -usual);
+    let Some(usual) = usual.filter(|_| times.len() >= 3) else { return };
     for operation in operations {
         if let Some(time) = operation.duration() {
             lateness.entry(operation.source).or_default().push((operation.iteration, usual - time, LATE * shortest));
