@@ -75,10 +75,10 @@ pub fn text(found: &JobDiagnosis, placement: Option<&Placement>) -> String {
         let _ = writeln!(text, "rank: {}", joined(found.rank.iter().map(rank)));
     }
     if !found.source.is_empty() {
-        let _ = writeln!(text, "what it sends: rank {}", joined(found.source.iter().map(rank)));
+        let _ = writeln!(text, "sending from rank {}", joined(found.source.iter().map(rank)));
     }
     if !found.destination.is_empty() {
-        let _ = writeln!(text, "what it receives: rank {}", joined(found.destination.iter().map(rank)));
+        let _ = writeln!(text, "receiving at rank {}", joined(found.destination.iter().map(rank)));
     }
     let pair =
         |(source, destination): &(u32, u32)| format!("{} to {}", named(found, *source), named(found, *destination));
@@ -93,8 +93,13 @@ pub fn text(found: &JobDiagnosis, placement: Option<&Placement>) -> String {
         let _ = writeln!(text, "no record of rank: {}", joined(found.missing.iter().map(u32::to_string)));
     }
     if let Some(late) = evidence.late_us {
-        let chain = joined(evidence.waiting_chain.iter().map(u32::to_string));
-        let _ = writeln!(text, "comes {:.1} ms late; who waits, in order: {chain}", late / 1e3);
+        let _ = write!(text, "comes {:.1} ms late", late / 1e3);
+        // The chain begins with the late rank.
+        if evidence.waiting_chain.len() > 1 {
+            let chain = joined(evidence.waiting_chain[1..].iter().map(u32::to_string));
+            let _ = write!(text, "; who waits, in order: {chain}");
+        }
+        text.push('\n');
     }
     if let Some(open) = evidence.open_us.filter(|open| *open >= SHOWN_US) {
         let _ = writeln!(text, "open for {:.1} s", open / 1e6);
@@ -129,7 +134,7 @@ fn next(found: &JobDiagnosis) -> Option<&'static str> {
             "compare what the program calls at the ranks named and at the others; they wait for each other for ever"
         }
         (JobVerdict::Hang, Some(FaultClass::NonCommunication)) if found.evidence.sizes.is_some() => {
-            "compare what the ranks named pass to the collective; they wait for each other for ever"
+            "deadlock: compare what the ranks named pass to the collective"
         }
         (JobVerdict::Hang, None) if !found.missing.is_empty() => {
             "look whether the processes of the ranks named still run, and read their logs; give their files as well"

@@ -10,6 +10,8 @@ use super::places::Fault;
 
 /// A message is slow above this many times its own median. Source: our choice.
 const HOT: f64 = 1.3;
+/// And all messages together above this many times theirs. Source: our choice, because jobs have phases.
+const HOT_ALL: f64 = 2.0;
 /// And above this many times what its own values usually are off. Source: our choice, five standard deviations of the
 /// normal distribution.
 const FAR: f64 = 7.4;
@@ -29,6 +31,34 @@ pub struct Burst {
     pub share: f64,
     /// By which factor it is slower then, in the median.
     pub factor: f64,
+}
+
+/// All messages together in some iterations: the share of these, and the factor.
+pub fn bursts_of_all(cells: &PairTimes) -> Option<(f64, f64)> {
+    // What sizes that vary usually take is not known well enough, and of few messages nothing is common.
+    if cells.times.len() < ENOUGH || cells.are_by_size || cells.pairs.len() < TIMES {
+        return None;
+    }
+    let mut values: Vec<Vec<f64>> = vec![Vec::new(); cells.pairs.len()];
+    for &(cell, time) in cells.times.iter().flatten() {
+        values[cell as usize].push(time.ln());
+    }
+    let medians: Vec<f64> = values.iter().map(|values| median(values).unwrap_or(0.0)).collect();
+    // The place that four messages in five are above: a few that are slow are not all.
+    let common = |times: &Vec<(u32, f64)>| {
+        let mut off: Vec<f64> = times.iter().map(|(cell, time)| time.ln() - medians[*cell as usize]).collect();
+        off.sort_unstable_by(f64::total_cmp);
+        off.get(off.len() / 5).copied()
+    };
+    let common: Vec<f64> = cells.times.iter().filter_map(common).collect();
+    let middle = median(&common)?;
+    let usual = median(&common.iter().map(|one| (one - middle).abs()).collect::<Vec<_>>())?;
+    let limit = HOT_ALL.ln().max(FAR * usual);
+    let is_hot = |at: &usize| common[*at] > limit;
+    let hot: Vec<f64> = (0..common.len()).filter(is_hot).map(|at| common[at]).collect();
+    let times = (0..common.len()).filter(|at| is_hot(at) && (*at == 0 || !is_hot(&(at - 1)))).count();
+    let share = hot.len() as f64 / common.len() as f64;
+    (times >= TIMES && share >= LEAST).then_some((share, median(&hot)?.exp()))
 }
 
 /// Places that are slow in some iterations, by more than what others are.

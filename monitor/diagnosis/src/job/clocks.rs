@@ -20,6 +20,8 @@ const FASTER: f64 = 0.5;
 /// Iterations at the end, and messages of them, that are looked at. Source: our choice, because clocks drift.
 const RECENT: usize = 50;
 const MOST_MESSAGES: usize = 1 << 17;
+/// Share of messages that may be left out of what is healthy. Source: our choice.
+const FEW: f64 = 0.05;
 /// Share of the job that counts as its past. Source: our choice.
 const EARLY: usize = 4;
 /// Rounds in which offsets settle. Source: our choice.
@@ -85,6 +87,12 @@ impl Clocks {
     pub fn are_too_far_apart(&self) -> bool {
         let (wrong, all) = self.impossible;
         wrong > 0 && wrong as f64 >= LEAST * all as f64
+    }
+
+    /// Whether messages that end before they begin are more than a few, so that what was left out may be slow.
+    pub fn hide_much(&self) -> bool {
+        let (wrong, all) = self.impossible;
+        wrong as f64 > FEW * all as f64
     }
 
     /// The largest offset between two clocks. Units: microseconds.

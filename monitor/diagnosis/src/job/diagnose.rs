@@ -1,25 +1,30 @@
 //! The whole diagnosis of a job: hang, late ranks, the published rule, each connection's own past.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::bursts::{Burst, bursts};
+use super::bursts::{Burst, bursts, bursts_of_all};
 use super::clocks::Clocks;
 use super::hang::{Hang, PATIENCE_US, hang};
 use super::history::{JobHistory, history};
-use super::mismatch::{Differs, Mismatch, mismatch, mismatch_of_a_hang};
-use super::operation::JobOperations;
+use super::mismatch::{Differs, Mismatch, mismatch, mismatch_at_times, mismatch_of_a_hang};
+use super::operation::{JobOperations, Operation};
 use super::pace::pace;
 use super::pair_times::PairTimes;
 use super::peers::{Peers, peers};
 use super::places::Fault;
 use super::record::MAX_RANK;
-use super::waiting::{LateRank, late, lateness};
+use super::waiting::{LateAtTimes, LateRank, late, late_at_times, lateness};
 
 /// Iterations from which a job is called healthy by its own past. Source: our choice, because the charts need eight
 /// values before they judge, and some to judge.
 const ENOUGH: usize = 20;
+
+/// Iterations in a row that a rank has to miss, having come to all before. Source: our choice.
+const ABSENT: usize = 5;
+/// Most ranks that a note names.
+const MOST_NAMED: usize = 8;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
@@ -173,6 +178,16 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
     evidence.history.clone_from(&by_history.faults);
     (evidence.series, evidence.past_alarms) = (by_history.series, by_history.past);
     evidence.notes = notes(job, &cells, &clocks, &by_peers, &by_history);
+    let stopped = stopped(job);
+    if !stopped.is_empty() {
+        let names: Vec<String> =
+            stopped.iter().take(MOST_NAMED).map(|(rank, at)| format!("{rank} (after iteration {at})")).collect();
+        let more = if stopped.len() > MOST_NAMED { ", …" } else { "" };
+        found.evidence.notes.push(format!(
+            "ranks without records of the end of the job: {}{more}; their process stopped, or their file ends early",
+            names.join(", ")
+        ));
+    }
     if !found.missing.is_empty() {
         let of = if job.members.is_empty() { job.ranks.unwrap_or(0) as usize } else { job.members.len() };
         let note = format!(
@@ -198,7 +213,7 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
         } else if found.class == Some(FaultClass::Communication) && found.connection.is_empty() {
             found.waits_for_the_missing();
         }
-    } else if let Some(differs) = mismatch(job) {
+    } else if let Some(differs) = mismatch(job).or_else(|| mismatch_at_times(job)) {
         found.verdict = JobVerdict::Mismatch;
         found.since_iteration = Some(differs.since);
         found.evidence.rule = Some("mismatch");
@@ -206,7 +221,7 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
     } else if clocks.are_too_far_apart() {
         found.evidence.is_doubtful = true;
     } else if !late_ranks.is_empty() {
-        found.waits(&late_ranks);
+        found.waits(&late_ranks, job);
     } else if is_waiting {
         found.evidence.is_doubtful = true;
         found.evidence.notes.push("a rank seems to come late, and all others wait: more iterations decide".to_owned());
@@ -214,15 +229,22 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
         found.became_slow(&by_history, &by_peers, &cells);
     } else if !by_peers.confirmed.is_empty() {
         found.is_slow("peers", &by_peers.confirmed, by_peers.since, &cells);
+    } else if let Some(late) = Some(late_at_times(&lateness)).filter(|late| !late.is_empty()) {
+        found.waits_at_times(&late);
     } else if let Some(slow) = Some(bursts(&cells)).filter(|slow| !slow.is_empty()) {
         found.is_slow_at_times(&slow, &cells);
+    } else if let Some((share, factor)) = bursts_of_all(&cells) {
+        found.verdict = JobVerdict::Slow;
+        found.class = Some(FaultClass::Communication);
+        (found.job, found.times_slower, found.evidence.rule) = (true, Some(factor), Some("bursts"));
+        found.is_at_times(share, "all messages are slow");
     } else if let Some(slower) = slower {
         found.verdict = JobVerdict::Slow;
         found.class = Some(FaultClass::NonCommunication);
         (found.job, found.times_slower, found.since_iteration) = (true, Some(slower.factor), Some(slower.since));
         found.evidence.rule = Some("pace");
         found.evidence.notes.push(
-            "iterations take longer, and messages do not: computing, storage, or a barrier that has no record"
+            "iterations take longer, and messages do not: computing, storage, or a barrier that is not in your file"
                 .to_owned(),
         );
     } else if maybe_late > 0 || !by_peers.faults.is_empty() || by_history.since.is_some() {
@@ -236,6 +258,8 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
             "nothing was measured: no operation has both its begin (or when it was entered) and its end".to_owned(),
         );
     } else if found.missing.is_empty()
+        && stopped.is_empty()
+        && !clocks.hide_much()
         && (by_peers.judged > 0 || cells.times.iter().filter(|times| !times.is_empty()).count() >= ENOUGH)
     {
         found.verdict = JobVerdict::Healthy;
@@ -321,6 +345,9 @@ impl JobDiagnosis {
         match &differs.what {
             Differs::Bytes(most, other) => {
                 self.evidence.sizes = Some((*most, *other));
+                if differs.share < 1.0 {
+                    self.is_at_times(differs.share, "sizes differ");
+                }
                 self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
             }
             Differs::Functions(most, other) => {
@@ -348,7 +375,7 @@ impl JobDiagnosis {
         let mut faults = by_history.faults.clone();
         if let Some(factor) = by_history.all {
             self.job = faults.iter().all(|(_, of_one)| *of_one <= factor);
-            let all = "all messages became slower together: the fabric, storage, or a barrier that has no record";
+            let all = "all messages became slower together: the fabric, storage, or a barrier that is not in your file";
             self.evidence.notes.push(format!("{all} ({factor:.2} times)"));
             if self.job {
                 faults.clear();
@@ -367,11 +394,22 @@ impl JobDiagnosis {
     fn is_slow_at_times(&mut self, slow: &[Burst], cells: &PairTimes) {
         let faults: Vec<_> = slow.iter().map(|burst| (burst.fault, burst.factor)).collect();
         self.is_slow("bursts", &faults, None, cells);
-        let share = slow.iter().map(|burst| burst.share).fold(0.0, f64::max);
+        self.is_at_times(slow.iter().map(|burst| burst.share).fold(0.0, f64::max), "slow");
+    }
+
+    fn is_at_times(&mut self, share: f64, how: &str) {
         self.evidence.in_share = Some(share);
-        self.evidence
-            .notes
-            .push(format!("slow in {:.0} % of the iterations, and as usual in the others", share * 100.0));
+        let note = format!("{how} in {:.0} % of the iterations, and as usual in the others", share * 100.0);
+        self.evidence.notes.push(note);
+    }
+
+    fn waits_at_times(&mut self, late: &[LateAtTimes]) {
+        self.verdict = JobVerdict::Slow;
+        self.class = Some(FaultClass::NonCommunication);
+        self.rank = late.iter().map(|late| late.rank).collect();
+        self.evidence.rule = Some("waiting");
+        self.evidence.late_us = late.iter().map(|late| late.by_us).max_by(f64::total_cmp);
+        self.is_at_times(late.iter().map(|late| late.share).fold(0.0, f64::max), "late");
     }
 
     fn hangs(&mut self, stuck: Hang) {
@@ -386,10 +424,20 @@ impl JobDiagnosis {
         self.evidence.open_us = stuck.open_us;
     }
 
-    fn waits(&mut self, late: &[LateRank]) {
+    fn waits(&mut self, late: &[LateRank], job: &JobOperations) {
         self.verdict = JobVerdict::Slow;
         self.class = Some(FaultClass::NonCommunication);
         self.rank = late.iter().map(|late| late.rank).collect();
+        // A host all of whose ranks are late is one cause, unless the job has no other host.
+        let mut of_host: BTreeMap<&String, (usize, usize)> = BTreeMap::new();
+        for (rank, host) in &job.hosts {
+            let (late, all) = of_host.entry(host).or_default();
+            *late += usize::from(self.rank.contains(rank));
+            *all += 1;
+        }
+        let hosts = of_host.iter().filter(|(_, (late, all))| late == all && *all > 1 && of_host.len() > 1);
+        self.host = hosts.map(|(host, _)| (*host).clone()).collect();
+        self.rank.retain(|rank| job.hosts.get(rank).is_none_or(|host| !self.host.contains(host)));
         self.since_iteration = late.iter().map(|late| late.since).min();
         self.evidence.rule = Some("waiting");
         self.evidence.waiting_chain = late.first().map_or_else(Vec::new, |late| late.chain.clone());
@@ -413,6 +461,9 @@ impl JobDiagnosis {
                 Fault::Ambiguous(source, destination) => self.ambiguous.push((source, destination)),
             }
         }
+        [&mut self.rank, &mut self.source, &mut self.destination].into_iter().for_each(|ranks| ranks.sort_unstable());
+        [&mut self.connection, &mut self.ambiguous].into_iter().for_each(|pairs| pairs.sort_unstable());
+        self.host.sort_unstable();
         let is_named = |twins: &[u32; 2]| faults.iter().any(|(fault, _)| *fault == Fault::Host(twins[0]));
         for twins in cells.twins().into_iter().filter(is_named) {
             let [one, other] = twins.map(|host| &cells.host_names[host as usize]);
@@ -422,6 +473,33 @@ impl JobDiagnosis {
             ));
         }
     }
+}
+
+/// Ranks that send in each iteration of the first half and are absent from several iterations at once since, each with
+/// its last iteration before; nobody if most are absent.
+fn stopped(job: &JobOperations) -> Vec<(u32, u64)> {
+    let iterations: Vec<&[Operation]> = job.iterations().collect();
+    let mut seen: BTreeMap<u32, (usize, usize, Option<u64>)> = BTreeMap::new();
+    for (at, operations) in iterations.iter().enumerate() {
+        let ranks: BTreeSet<u32> = operations.iter().map(|operation| operation.source).collect();
+        for rank in ranks {
+            // How often it was there, where last, and from where on it was absent for long.
+            let (count, last, gone) = seen.entry(rank).or_insert((0, at, None));
+            let is_always = *count == *last + 1;
+            if at > *last + ABSENT && is_always && *count >= ENOUGH {
+                gone.get_or_insert(iterations[*last][0].iteration);
+            }
+            *count += 1;
+            *last = at;
+        }
+    }
+    let end = iterations.len();
+    let of = |(rank, (count, last, gone)): (&u32, &(usize, usize, Option<u64>))| {
+        let is_over = *count == *last + 1 && *count >= ENOUGH && end > *last + 1 + ABSENT;
+        gone.or(is_over.then(|| iterations[*last][0].iteration)).map(|at| (*rank, at))
+    };
+    let found: Vec<(u32, u64)> = seen.iter().filter_map(of).collect();
+    if 2 * found.len() > seen.len() { Vec::new() } else { found }
 }
 
 /// Ranks that the records say there are, and that are in none of them.
@@ -453,8 +531,15 @@ fn notes(
         notes.push(format!(
             "clocks of ranks are too far apart: {wrong} of {all} messages end before they begin; synchronise the clocks"
         ));
+    } else if let (wrong @ 1.., all) = clocks.impossible {
+        notes.push(format!(
+            "{wrong} of {all} recent messages end before they begin and were left out: clocks of ranks are apart, and no \
+             messages both ways tell by how much; synchronise the clocks"
+        ));
     }
-    if by_peers.judged < cells.pairs.len() {
+    if by_peers.judged == 0 && !cells.pairs.is_empty() {
+        notes.push("too few pairs to compare".to_owned());
+    } else if by_peers.judged < cells.pairs.len() {
         notes.push(format!(
             "{} of {} pairs have fewer than two peers of the same size to be compared with",
             cells.pairs.len() - by_peers.judged,

@@ -8,6 +8,9 @@ use super::operation::{JobOperations, Operation};
 /// Iterations at the end that count, and the share of them that has to show it. Source: our choice.
 const WINDOW: usize = 50;
 const MOST: f64 = 0.8;
+/// Fewest iterations that show it now and then, and their share. Source: our choice, as in `bursts`.
+const TIMES: usize = 4;
+const LEAST: f64 = 0.08;
 
 /// What differs.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +19,8 @@ pub struct Mismatch {
     pub ranks: Vec<u32>,
     /// What differs.
     pub what: Differs,
+    /// Share of the iterations that show it.
+    pub share: f64,
     /// First iteration of those at the end that show it.
     pub since: u64,
 }
@@ -49,7 +54,18 @@ pub fn mismatch(job: &JobOperations) -> Option<Mismatch> {
     let at_the_end = job.iterations().rev().take(same.max(3));
     let is_lasting = at_the_end.filter(|one| odd(one).is_some_and(|odd| odd.ranks == last.ranks)).count() as f64
         >= MOST * same.max(3) as f64;
-    is_lasting.then_some(Mismatch { since, ..last })
+    is_lasting.then_some(Mismatch { since, share: 1.0, ..last })
+}
+
+/// The same few ranks in some iterations only, and nobody in the others.
+pub fn mismatch_at_times(job: &JobOperations) -> Option<Mismatch> {
+    let iterations: Vec<&[Operation]> = job.iterations().collect();
+    let recent = &iterations[iterations.len().saturating_sub(WINDOW)..];
+    let found: Vec<Mismatch> = recent.iter().filter_map(|one| odd(job, one)).collect();
+    let share = found.len() as f64 / recent.len().max(1) as f64;
+    let first = found.first()?;
+    let is_same = found.iter().all(|one| one.ranks == first.ranks) && 2 * first.ranks.len() < recent[0].len();
+    (is_same && found.len() >= TIMES && share >= LEAST).then(|| Mismatch { share, ..first.clone() })
 }
 
 /// The same of the iteration alone in which a job hangs: once is enough then.
@@ -80,10 +96,13 @@ fn odd(job: &JobOperations, operations: &[Operation]) -> Option<Mismatch> {
     let mut ranks: Vec<u32> = odd.copied().collect();
     ranks.sort_unstable();
     ranks.dedup();
-    // A rank with several operations of different sizes in an iteration is a job whose iterations have several.
-    (ranks.len() <= operations.len() / 2 || operations.len() == 2).then_some(Mismatch {
+    // A rank with several operations of different sizes in an iteration is a job whose iterations have several. If no
+    // size is that of most, ranks share a few: where sizes may differ lawfully, each rank has its own.
+    let is_shared = sizes.values().map(Vec::len).sum::<usize>() == ranks.len() && sizes.values().all(|of| of.len() > 1);
+    (ranks.len() <= operations.len() / 2 || operations.len() == 2 || is_shared).then_some(Mismatch {
         ranks,
         what: Differs::Bytes(most, other),
+        share: 1.0,
         since,
     })
 }
@@ -97,7 +116,7 @@ fn odd_call(calls: &BTreeMap<String, Vec<u32>>) -> Option<Mismatch> {
     let odd = calls.iter().filter(|(function, _)| !is_majority || *function != most).flat_map(|(_, ranks)| ranks);
     let mut ranks: Vec<u32> = odd.copied().collect();
     ranks.sort_unstable();
-    Some(Mismatch { ranks, what: Differs::Functions(most.clone(), other.clone()), since: 0 })
+    Some(Mismatch { ranks, what: Differs::Functions(most.clone(), other.clone()), share: 1.0, since: 0 })
 }
 
 #[cfg(test)]
@@ -125,7 +144,15 @@ mod tests {
     fn a_rank_that_always_differs_is_named_and_sizes_that_vary_are_not() {
         let found = mismatch(&job(|at, rank| if rank == 2 && at >= 10 { 4096 } else { 1024 })).expect("rank 2");
         assert_eq!((found.ranks, found.what, found.since), (vec![2], Differs::Bytes(1024, 4096), 10));
+        let halves = mismatch(&job(|_, rank| 1024 << (rank % 2))).expect("two sizes");
+        let sizes = [Differs::Bytes(1024, 2048), Differs::Bytes(2048, 1024)];
+        assert!(halves.ranks.len() == 4 && sizes.contains(&halves.what) && halves.since == 0, "{halves:?}");
+        let every_fifth = job(|at, rank| if at % 5 == 0 && rank == 3 { 4096 } else { 1024 });
+        assert_eq!(mismatch(&every_fifth), None);
+        let found = mismatch_at_times(&every_fifth).expect("rank 3");
+        assert_eq!((found.ranks, found.share, found.since), (vec![3], 0.2, 0));
         assert_eq!(mismatch(&job(|_, _| 1024)), None);
+        assert_eq!(mismatch_at_times(&job(|_, _| 1024)), None);
         assert_eq!(mismatch(&job(|at, rank| 1024 + u64::from(rank) * 8 + at % 3)), None, "experts");
         assert_eq!(mismatch(&job(|at, rank| if at == 12 && rank == 1 { 4 } else { 1024 })), None, "once, long ago");
         let share = |_, rank| if rank == 2 { 4096 } else { 1024 };

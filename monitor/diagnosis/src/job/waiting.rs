@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 use kelpie_monitor::statistics::median;
 
-use super::noise::PeerNoise;
+use super::noise::{CHANCE, PeerNoise};
 use super::operation::{JobOperations, Operation};
 use super::pair_times::PairTimes;
 
@@ -24,6 +24,12 @@ const WINDOW: usize = 50;
 const ALL: f64 = 0.95;
 /// How much more alike times from a barrier on have to be. Source: our choice.
 const MORE_ALIKE: f64 = 0.75;
+/// Late now and then is what is late by this many times what ranks usually are off, in this share of the iterations, at
+/// so many separate times, of so many iterations at least. Source: our choice, as in `bursts`.
+const FAR_OFF: f64 = 7.4;
+const LEAST_SHARE: f64 = 0.08;
+const TIMES: usize = 4;
+const ENOUGH: usize = 20;
 /// One half is late if it is apart from the other by more than this many times what the other one differs.
 /// Source: our choice, as in `noise`.
 const FAR: f64 = 3.0;
@@ -139,6 +145,39 @@ pub fn late(job: &JobOperations, lateness: &Lateness, since: Option<u64>) -> (Ve
         .filter_map(|(_, one)| of(one))
         .collect();
     (found, doubtful.len())
+}
+
+/// A rank that comes late in some iterations only, again and again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LateAtTimes {
+    /// The rank.
+    pub rank: u32,
+    /// How late it comes then, in the median. Units: microseconds.
+    pub by_us: f64,
+    /// Share of the iterations in which it does.
+    pub share: f64,
+}
+
+/// The ranks that come late now and then, more often than others by more than chance makes.
+pub fn late_at_times(lateness: &Lateness) -> Vec<LateAtTimes> {
+    let off = |values: &[(u64, f64, f64)]| median(&values.iter().map(|(_, late, _)| late.abs()).collect::<Vec<_>>());
+    let usual = median(&lateness.values().filter_map(|values| off(values)).collect::<Vec<_>>()).unwrap_or(0.0);
+    let one = |(rank, values): (&u32, &Vec<(u64, f64, f64)>)| {
+        let is_late = |(_, late, limit): &(u64, f64, f64)| *late > limit.max(FAR_OFF * usual);
+        let all: Vec<f64> = values.iter().filter(|value| is_late(value)).map(|(_, late, _)| *late).collect();
+        let times = (0..values.len()).filter(|at| is_late(&values[*at]) && (*at == 0 || !is_late(&values[at - 1])));
+        let (times, share) = (times.count(), all.len() as f64 / values.len().max(1) as f64);
+        (LateAtTimes { rank: *rank, by_us: median(&all).unwrap_or(0.0), share }, times, values.len())
+    };
+    let all: Vec<(LateAtTimes, usize, usize)> = lateness.iter().map(one).collect();
+    let usual = median(&all.iter().map(|(late, ..)| late.share).collect::<Vec<_>>()).unwrap_or(0.0);
+    let stands_out = |(late, times, count): &&(LateAtTimes, usize, usize)| {
+        let (n, above) = (*count as f64, late.share - usual);
+        let expected = usual.max(1.0 / n);
+        let gain = n * above * above / (2.0 * expected * (1.0 - expected));
+        *count >= ENOUGH && *times >= TIMES && above >= LEAST_SHARE && gain >= (all.len() as f64 / CHANCE).ln()
+    };
+    all.iter().filter(stands_out).map(|(late, ..)| *late).collect()
 }
 
 /// The iteration from which a rank was late, apart from exceptions.
