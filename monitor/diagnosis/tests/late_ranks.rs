@@ -136,3 +136,43 @@ fn late_ranks_are_named_with_the_less_late_ones() {
     let found = diagnose(JobQuestion::at_the_end(&job));
     assert_eq!((&found.rank[..], found.since_iteration), (&[3, 9][..], Some(0)), "{found:?}");
 }
+
+#[test]
+fn a_late_host_of_two_is_named_with_all_of_its_lateness() {
+    let mut random = random(34);
+    for from in [0, 20] {
+        let late = |at, rank| if at >= from && rank >= 8 { 3000.0 } else { 0.0 };
+        let found = diagnose(JobQuestion::at_the_end(&collectives(16, 64, &mut random, late)));
+        assert_eq!((&found.host[..], &found.rank[..]), (&["gpu1".to_owned()][..], &[][..]), "{found:?}");
+        assert!(found.evidence.late_us.is_some_and(|late| (late - 3000.0).abs() < 50.0), "{found:?}");
+        assert_eq!(found.since_iteration, Some(from), "{found:?}");
+    }
+}
+
+#[test]
+fn what_is_late_or_slow_in_each_fifth_iteration_is_named() {
+    let mut random = random(35);
+    let ring: Vec<(u32, u32)> = (0..8).map(|rank| (rank, (rank + 1) % 8)).collect();
+    let late = |at: u64, rank| if at % 5 == 0 && rank == 3 { 30_000.0 } else { 0.0 };
+    let all = |at: u64, _, _| if at % 5 == 0 { 6.0 } else { 1.0 };
+    for has_barrier in [false, true] {
+        let job = Messages { pairs: &ring, iterations: 100, has_barrier, late: &late, factor: &|_, _, _| 1.0 };
+        let found = job.judge(&mut random);
+        assert_eq!((&found.rank[..], found.job), (&[3][..], false), "{found:?}");
+        assert!(found.evidence.in_share.is_some_and(|share| (share - 0.2).abs() < 0.03), "{found:?}");
+        let found = Messages { late: &|_, _| 0.0, factor: &all, ..job }.judge(&mut random);
+        assert_eq!((found.verdict, found.job, found.rank.len()), (JobVerdict::Slow, true, 0), "{found:?}");
+    }
+    let found = diagnose(JobQuestion::at_the_end(&collectives(16, 100, &mut random, late)));
+    assert_eq!((&found.rank[..], found.job), (&[3][..], false), "{found:?}");
+}
+
+#[test]
+fn a_rank_that_stops_before_the_others_is_named_and_the_job_is_not_called_healthy() {
+    let mut random = random(36);
+    let mut job = collectives(8, 100, &mut random, |_, _| 0.0);
+    job.operations.retain(|operation| operation.source != 6 || operation.iteration < 40);
+    let found = diagnose(JobQuestion::at_the_end(&job));
+    assert_ne!(found.verdict, JobVerdict::Healthy, "{found:?}");
+    assert!(found.evidence.notes.iter().any(|note| note.contains("6 (after iteration 39)")), "{found:?}");
+}

@@ -348,7 +348,11 @@ impl JobDiagnosis {
                 if differs.share < 1.0 {
                     self.is_at_times(differs.share, "sizes differ");
                 }
-                self.evidence.notes.push(format!("sizes differ: {other} B at the ranks named, {most} B at the others"));
+                self.evidence.notes.push(if differs.is_split {
+                    format!("sizes differ: {most} B and {other} B, and no size is that of most ranks")
+                } else {
+                    format!("sizes differ: {other} B at the ranks named, {most} B at the others")
+                });
             }
             Differs::Functions(most, other) => {
                 self.evidence.functions = Some((most.clone(), other.clone()));

@@ -19,6 +19,8 @@ pub struct Mismatch {
     pub ranks: Vec<u32>,
     /// What differs.
     pub what: Differs,
+    /// Whether no size or function is that of most ranks.
+    pub is_split: bool,
     /// Share of the iterations that show it.
     pub share: f64,
     /// First iteration of those at the end that show it.
@@ -102,6 +104,7 @@ fn odd(job: &JobOperations, operations: &[Operation]) -> Option<Mismatch> {
     (ranks.len() <= operations.len() / 2 || operations.len() == 2 || is_shared).then_some(Mismatch {
         ranks,
         what: Differs::Bytes(most, other),
+        is_split: !is_majority,
         share: 1.0,
         since,
     })
@@ -116,7 +119,13 @@ fn odd_call(calls: &BTreeMap<String, Vec<u32>>) -> Option<Mismatch> {
     let odd = calls.iter().filter(|(function, _)| !is_majority || *function != most).flat_map(|(_, ranks)| ranks);
     let mut ranks: Vec<u32> = odd.copied().collect();
     ranks.sort_unstable();
-    Some(Mismatch { ranks, what: Differs::Functions(most.clone(), other.clone()), share: 1.0, since: 0 })
+    Some(Mismatch {
+        ranks,
+        what: Differs::Functions(most.clone(), other.clone()),
+        is_split: !is_majority,
+        share: 1.0,
+        since: 0,
+    })
 }
 
 #[cfg(test)]
