@@ -89,11 +89,13 @@ rows! {
         repairs: [NameDevice, LoadDriver],
     }
     Port "port" Host Files {
-        measures: "the state of the port",
-        cause: "No QP can be connected through a port that is not active.",
-        test: "Fails if the port is not active, or not there. Read from `/sys/class/infiniband/DEVICE/ports`.",
+        measures: "the state of the port, and whether the link has more than one lane",
+        cause: "No QP can be connected through a port that is not active. A link that has lost lanes is up and slow.",
+        test: "Fails if the port is not active, or not there, or a port of InfiniBand has one lane. Warns if a port of \
+            Ethernet has one lane and could be faster; without the modes of the interface, if the lane is of HDR or \
+            faster. Read from `/sys/class/infiniband/DEVICE/ports`, and over ethtool netlink.",
         gauges: [],
-        repairs: [RaiseLink, CheckSubnet],
+        repairs: [RaiseLink, RunSubnetManager, RepairLanes, CheckSubnet],
     }
     Gid "gid" Host Files {
         measures: "the address that traffic has",
@@ -188,6 +190,19 @@ rows! {
         ],
         repairs: [LookAtLoss, LookAtSender],
     }
+    Drops "drops" Host Files {
+        measures: "packets that the port dropped for want of room, packets and messages without a posted buffer, and pause \
+            storms, since boot; per second if there are two readings",
+        cause: "A host that takes packets too slowly drops them or pauses its switch, and the sender looks slow. In a pause \
+            storm the NIC sends no pause any more and drops.",
+        test: "Warns at one pause storm, or if at least 100 packets were dropped, and one in 10,000 of the packets \
+            received. With two readings only what was counted between them is judged. The thresholds are our choice. \
+            Read from `ethtool -S` and `hw_counters` of the port.",
+        gauges: [
+            NoRoom "without_room" "" Lower, NoBuffer "without_buffer" "" Lower, PauseStorms "pause_storms" "" Lower
+        ],
+        repairs: [LookAtRoom, PostBuffers, FindStorm],
+    }
     Pcie "pcie" Host Files {
         measures: "what the narrowest link between the root port and the NIC carries, beside the rate of the port and of all \
             ports behind that link",
@@ -200,12 +215,13 @@ rows! {
             PcieCarries "carried_bps" "bits/s" Higher, PortCarries "port_bps" "bits/s" Neither,
             TogetherCarry "ports_together_bps" "bits/s" Neither
         ],
-        repairs: [MoveAboveNic, MoveNic, SpreadPorts],
+        repairs: [MoveAboveNic, MoveNic, ExpectPcie, SpreadPorts],
     }
     PcieErrors "pcie errors" Host Files {
         measures: "errors that the NIC's PCIe link reported since boot",
         cause: "Packets with errors are sent again, and the link may be marginal.",
-        test: "Warns if AER counted an error. Read from `aer_dev_*`.",
+        test: "Warns if AER counted an error that was not corrected, or more than ten that were (and one more for each \
+            hour). The thresholds are our choice. Read from `aer_dev_*`.",
         gauges: [
             CorrectableErrors "correctable" "" Lower, NonfatalErrors "nonfatal" "" Lower, FatalErrors "fatal" "" Lower
         ],
@@ -498,7 +514,11 @@ repairs! {
     NameDevice "kelpie doctor <device>";
     LoadDriver "modprobe mlx5_ib, or your NIC's driver; for Soft-RoCE: rdma link add rxe0 type rxe netdev eth0";
     RaiseLink "ip link set dev <netdev> up, then check the cable";
-    CheckSubnet "check the cable and the subnet manager (`sminfo`)";
+    RunSubnetManager "run a subnet manager (`sminfo` says which one answers; `opensm` starts one): the cable is sound";
+    RepairLanes "reseat or change the cable or optics, then compare the width that the switch's port is set to \
+        (InfiniBand: `iblinkinfo`; Ethernet: `ethtool NETDEV`)";
+    CheckSubnet "check the cable, and whether the switch's port is enabled (InfiniBand: `ibportstate`, and the subnet \
+        manager by `sminfo`)";
     StartSubnetManager "start a subnet manager (opensm)";
     AddAddress "ip address add 10.0.0.1/24 dev <netdev>";
     RaiseMtuEverywhere "ip link set dev <netdev> mtu 4200, on both hosts and the switch";
@@ -513,18 +533,27 @@ repairs! {
     EnablePfc "dcb pfc set dev <netdev> prio-pfc all:off 3:on, on both hosts and the switch";
     MapDscp "dcb app replace dev <netdev> dscp-prio <dscp>:<priority>";
     ForceClass "echo <class> > /<file>";
-    SendClass "`tuning: {traffic_class: <class>}` of the host in the pair file";
+    SendClass "`tuning: {traffic_class: <class>}` of the host in the pair file, and in the application NCCL_IB_TC=<class> \
+        or its own setting";
     ChangeCable "clean and reseat the cable or optics, then change them, then the switch's port; `--again 60s` says \
         whether that helped";
     LookAtLoss "look at `cable` and `pfc` here and at the peer, and at drops of the switch's ports (`kelpie doctor --again \
         60s` under traffic)";
     LookAtSender "look at `retransmissions` of the hosts that send here: none there means adaptive routing";
+    LookAtRoom "find what takes packets too slowly here: look at `pcie`, `numa` and `iommu`, and at `pfc`, which \
+        pauses the switch instead of dropping";
+    PostBuffers "post more receive buffers in the application, or take messages faster (the ring of the interface: \
+        `ethtool -G`)";
+    FindStorm "find what hangs on this host and makes the NIC pause its switch: a stopped process or GPU, or PCIe; see \
+        `dmesg`";
     ChangeWorseCable "change the cable or optics of the host that counts more, or its switch port";
     LookAtWorsePath "look at `cable` and `pfc` of the host that counts more, and at the drops of its switch port";
     MoveAboveNic "move the NIC to another slot; reseat the riser or cable at <address>; check the BIOS's bifurcation \
         and link speed";
     MoveNic "move the NIC to a slot of its width and generation; reseat it; check the BIOS's bifurcation and link \
         speed";
+    ExpectPcie "expect no more than PCIe carries: the NIC has no faster PCIe link, so no slot helps; a NIC with an \
+        auxiliary PCIe card, or of a newer generation, carries the port";
     SpreadPorts "put one port into another slot, or expect what the slot carries when all ports have traffic";
     ReseatNic "reseat the NIC or change the slot; see `dmesg | grep AER`";
     EnableOrdering "setpci -s <address> CAP_EXP+8.w=0010:0010, or the BIOS's PCIe relaxed ordering";

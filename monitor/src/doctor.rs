@@ -136,8 +136,9 @@ pub fn examine_since(
             let between = before.zip(seconds).map(|(before, seconds)| Between::new(before, &reading, seconds));
             let of_cable = errors::cable(machine, &link, &reading, between.as_ref());
             let of_path = errors::path(&link, &reading, between.as_ref());
+            let of_drops = errors::drops(&link, &reading, between.as_ref());
             rates = between.map(|between| between.rates()).unwrap_or_default();
-            seen.add(&about(port), [of_cable, of_path]);
+            seen.add(&about(port), [of_cable, of_path, of_drops]);
             seen.counted.ports.insert(about(port), reading);
             links.push(link);
         }

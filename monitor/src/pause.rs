@@ -117,6 +117,17 @@ pub fn host_pause(rates: &Rates) -> Option<HostPause> {
     Some(HostPause { ratios: PauseRatios { tx, rx }, is_upper_bound: tx_bound || rx_bound })
 }
 
+/// Whether any counter of pause that is sent, and of pause that is received, is there.
+pub fn counts_pause(reading: &Reading) -> [bool; 2] {
+    let counts = |name: fn(&Names) -> &'static str| {
+        let has = |interface: &str, row: &Names| {
+            (0..PRIORITIES).any(|priority| reading.contains_key(&counter(interface, name(row), priority)))
+        };
+        interfaces(reading.keys()).into_iter().any(|interface| TABLE.iter().any(|row| has(interface, row)))
+    };
+    [counts(|row| row.tx), counts(|row| row.rx)]
+}
+
 /// Shortest interval that says anything of a host's pause: the counters of a reading may be this old.
 ///
 /// Units: ms; 0 if they are as old as the reading.

@@ -48,7 +48,7 @@ fn a_good_host_is_good_and_every_statement_has_evidence() {
     assert_eq!(seen.host, "good");
     for check in &seen.checks {
         let expected = match check.name.as_str() {
-            "traffic class" | "pcie errors" => CheckState::Warn,
+            "traffic class" => CheckState::Warn,
             _ => CheckState::Pass,
         };
         assert_eq!(check.state, expected, "{check:?}");
@@ -57,7 +57,7 @@ fn a_good_host_is_good_and_every_statement_has_evidence() {
     }
     let checks: Vec<&str> = seen.checks.iter().map(|check| check.name.as_str()).collect();
     let expected = "memlock, cpu governor, port, gid, versions, mtu, pfc, traffic class, counters, pcie, pcie errors, \
-                    relaxed ordering, read request, acs, iommu, numa, cable, retransmissions";
+                    relaxed ordering, read request, acs, iommu, numa, cable, retransmissions, drops";
     assert_eq!(checks.join(", "), expected);
     assert!(check(&seen, "gid").summary.contains("index 3"));
     assert!(check(&seen, "relaxed ordering").summary.contains("each MR has to ask"), "allowed is not used");
@@ -81,7 +81,9 @@ fn every_check_and_number_of_the_table_is_made_of_some_host() {
     let dmi = examine(&Machine::recorded(dmi.path()), None, None, 0);
     let bond = examined("mlx5+bond", |_| ());
     let flapping = again("mlx5+over/flapping-cable", 10.0, |_| ());
-    let seen = [examined("mlx5", |_| ()), examined("bnxt", |_| ()), no_interface, dmi, of("/nowhere"), bond, flapping];
+    let storm = examined("mlx5", |write| write("ethtool/ens1f0np0", "     tx_pause_storm_error_events: 0\n"));
+    let good = examined("mlx5", |_| ());
+    let seen = [good, examined("bnxt", |_| ()), no_interface, dmi, of("/nowhere"), bond, flapping, storm];
     let names: BTreeSet<&str> = seen.iter().flat_map(|seen| &seen.checks).map(|check| check.name.as_str()).collect();
     let of_table = CHECKS.iter().filter(|row| row.group == CheckGroup::Host).map(|row| row.name);
     assert_eq!(names, of_table.collect(), "a check of the table is not looked at, or another is");
@@ -161,6 +163,7 @@ fn a_change_of_one_file_changes_one_check() {
         ("pcie", config("current_link_width"), "4\n", CheckState::Fail),
         ("pcie", config("max_link_speed"), "Unknown\n", CheckState::Unknown),
         ("pcie errors", config("aer_dev_correctable"), "TOTAL_ERR_COR 0\n", CheckState::Pass),
+        ("pcie errors", config("aer_dev_correctable"), "TOTAL_ERR_COR 11\n", CheckState::Warn),
         ("pcie errors", config("aer_dev_fatal"), "TOTAL_ERR_FATAL 1\n", CheckState::Warn),
         ("relaxed ordering", config("config"), "short", CheckState::Unknown),
         ("iommu", "sys/kernel/iommu_groups/7/type".to_owned(), "DMA\n", CheckState::Warn),
@@ -673,4 +676,107 @@ fn every_bridge_that_redirects_is_named() {
     let fix = acs.fix.as_deref().unwrap_or_default();
     assert!(acs.summary.contains("0000:5d:00.0 and 1 more"), "{acs:?}");
     assert!(["0000:5d:00.0", "0000:5f:00.0"].iter().all(|bridge| fix.contains(bridge)), "{fix}");
+}
+
+/// `mlx5.host` as one of InfiniBand with an interface of `IPoIB`, changed by these files.
+fn infiniband(files: &[(&str, &str)]) -> Examination {
+    examined("mlx5", |write| {
+        write(&format!("{PORT}/link_layer"), "InfiniBand\n");
+        files.iter().for_each(|(file, text)| write(file, text));
+    })
+}
+
+#[test]
+fn a_port_of_infiniband_without_a_subnet_manager_has_a_sound_cable() {
+    let state = format!("{PORT}/state");
+    for (text, said, step) in [
+        ("2: INIT\n", "no subnet manager has configured the port", "run a subnet manager (`sminfo`"),
+        ("3: ARMED\n", "no subnet manager has configured the port", "run a subnet manager (`sminfo`"),
+        ("1: DOWN\n", "no QP can be connected", "check the cable, and whether the switch's port"),
+    ] {
+        let port = check(&infiniband(&[(&state, text)]), "port").clone();
+        assert!(port.state == CheckState::Fail && port.summary.contains(said), "{port:?}");
+        assert!(port.fix.as_deref().is_some_and(|fix| fix.starts_with(step)), "{port:?}");
+    }
+    let ethernet = examined("mlx5", |write| write(&state, "1: DOWN\n"));
+    assert!(check(&ethernet, "port").fix.as_deref().is_some_and(|fix| fix.starts_with("ip link set")), "{ethernet:?}");
+}
+
+#[test]
+fn pcie_of_infiniband_is_judged_by_the_rate_of_the_port_and_no_slot_helps_a_nic_that_has_no_more() {
+    let rate = format!("{PORT}/rate");
+    let seen = infiniband(&[(&rate, "400 Gb/sec (4X NDR)\n")]);
+    let pcie = check(&seen, "pcie");
+    assert!(pcie.state == CheckState::Fail && pcie.summary.contains("of the port's 400"), "{pcie:?}");
+    let sources: Vec<&str> = pcie.evidence.iter().map(|seen| seen.source.as_str()).collect();
+    assert!(sources.contains(&&*format!("/{rate}")), "{sources:?}");
+    assert!(sources.iter().all(|source| !source.ends_with("/speed")), "{sources:?}");
+    let together = pcie.measured.iter().find(|value| value.name == "ports_together_bps").expect("it is measured");
+    assert!((together.value - 4e11).abs() < 1.0, "{together:?}");
+    assert!(pcie.summary.contains("all that the NIC can"), "{pcie:?}");
+    assert!(pcie.fix.as_deref().is_some_and(|fix| fix.contains("no slot helps") && !fix.contains("move")), "{pcie:?}");
+    let narrow = [(&*rate, "400 Gb/sec (4X NDR)\n"), (&*format!("{NIC}/max_link_speed"), "32.0 GT/s PCIe\n")];
+    let narrow = infiniband(&narrow);
+    assert!(check(&narrow, "pcie").fix.as_deref().is_some_and(|fix| fix.starts_with("move the NIC")), "{narrow:?}");
+}
+
+#[test]
+fn a_port_with_one_lane_has_lost_the_others_unless_it_has_no_more() {
+    let rate = format!("{PORT}/rate");
+    for (text, expected) in [
+        ("100 Gb/sec (1X NDR)\n", CheckState::Fail),
+        ("100 Gb/sec (2X HDR)\n", CheckState::Pass),
+        ("400 Gb/sec (4X NDR)\n", CheckState::Pass),
+    ] {
+        let port = check(&infiniband(&[(&rate, text)]), "port").clone();
+        assert_eq!(port.state, expected, "{port:?}");
+        assert_eq!(port.fix.is_some(), expected != CheckState::Pass, "{port:?}");
+    }
+    let ethernet = |rate_text: &str, megabits: &str, modes: &str| {
+        let seen = examined("mlx5", |write| {
+            write(&rate, rate_text);
+            write(&format!("{NIC}/net/ens1f0np0/speed"), megabits);
+            write("modes/ens1f0np0", modes);
+        });
+        check(&seen, "port").state
+    };
+    let (one, two) = ("50 Gb/sec (1X HDR)\n", "100000baseCR2/Full\n50000baseCR/Full\n");
+    assert_eq!(ethernet(one, "50000", ""), CheckState::Warn, "HDR on one lane, and nobody says of which port");
+    assert_eq!(ethernet(one, "50000", two), CheckState::Warn, "it could have twice as much");
+    assert_eq!(ethernet(one, "50000", "50000baseCR/Full\n"), CheckState::Pass, "SFP56 has one lane");
+    assert_eq!(ethernet("25 Gb/sec (1X EDR)\n", "25000", ""), CheckState::Pass, "SFP28 has one lane");
+}
+
+#[test]
+fn what_the_port_dropped_and_pause_on_one_side_have_their_lines() {
+    let seen = |lines: &str| {
+        let text = format!("NIC statistics:\n     rx_prio3_pause_duration: 81726354\n{lines}");
+        examined("mlx5", |write| write("ethtool/ens1f0np0", &text))
+    };
+    let sound = seen("     rx_discards_phy: 99\n     rx_out_of_buffer: 99\n     tx_pause_storm_error_events: 0\n");
+    assert_eq!(check(&sound, "drops").state, CheckState::Pass, "{sound:?}");
+    let counters = check(&sound, "counters");
+    assert!(counters.state == CheckState::Warn && counters.summary.contains("received only"), "{counters:?}");
+    assert!(!counters.summary.contains("no counter of pause"), "{counters:?}");
+    for (line, words, step) in [
+        ("rx_discards_phy: 55123", "55,123 packets without room", "find what takes packets too slowly"),
+        ("rx_out_of_buffer: 98123", "98,123 without a posted buffer", "post more receive buffers"),
+        ("tx_pause_storm_error_events: 4", "4 pause storms", "find what hangs on this host"),
+    ] {
+        let seen = seen(&format!("     {line}\n"));
+        let drops = check(&seen, "drops");
+        assert!(drops.state == CheckState::Warn && drops.summary.contains(words), "{drops:?}");
+        assert!(drops.fix.as_deref().is_some_and(|fix| fix.contains(step)), "{drops:?}");
+    }
+    let old = again("mlx5", 10.0, |_| ());
+    assert!(check(&old, "drops").summary.contains("none in the last 10 s"), "{old:?}");
+}
+
+#[test]
+fn little_memory_is_told_in_a_unit_of_which_there_is_one() {
+    for (bytes, said) in [("65536", "only 64 KiB"), ("8388608", "only 8 MiB"), ("2147483648", "only 2.0 GiB")] {
+        let limits = format!("Max locked memory  {bytes}  {bytes} bytes\n");
+        let seen = examined("mlx5", |write| write("proc/self/limits", &limits));
+        assert!(check(&seen, "memlock").summary.starts_with(said), "{bytes}: {seen:?}");
+    }
 }

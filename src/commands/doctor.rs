@@ -87,7 +87,14 @@ const INDENT: usize = 28;
 fn text(seen: &Examination, pair: &[Check], verbose: bool, width: Option<usize>) -> String {
     let mut text = String::new();
     let mut about = "";
-    let checks: Vec<&Check> = seen.checks.iter().chain(pair).collect();
+    let mut checks: Vec<&Check> = seen.checks.iter().chain(pair).collect();
+    // What fails is read first, of whatever it is about; the order of the table holds among the others.
+    checks.sort_by_key(|check| match check.state {
+        CheckState::Fail => 0,
+        CheckState::Warn => 1,
+        CheckState::Unknown => 2,
+        CheckState::Pass | CheckState::NotApplicable => 3,
+    });
     for check in &checks {
         if check.about != about {
             about = &check.about;
@@ -157,7 +164,25 @@ fn lines(text: &mut String, start: &str, indent: usize, words: &str, width: Opti
 
 #[cfg(test)]
 mod tests {
+    use kelpie_monitor::checks::CheckKind;
+
     use super::*;
+
+    #[test]
+    fn what_fails_comes_first_of_whatever_it_is_about() {
+        let check = |about: &str, kind, state| Check::new(kind, state, "words").about(about);
+        let checks = vec![
+            check("host", CheckKind::Memlock, CheckState::Pass),
+            check("host", CheckKind::Governor, CheckState::Warn),
+            check("a port 1", CheckKind::Numa, CheckState::Unknown),
+            check("a port 1", CheckKind::Pcie, CheckState::Fail),
+        ];
+        let shown = text(&Examination { checks, ..Examination::default() }, &[], false, None);
+        let shown = console::strip_ansi_codes(&shown);
+        let at = |word: &str| shown.find(word).unwrap_or_else(|| panic!("no {word}: {shown}"));
+        assert!([at("pcie"), at("cpu governor"), at("numa"), at("memlock")].is_sorted(), "{shown}");
+        assert_eq!(shown.matches("a port 1").count(), 2, "each part is under its heading: {shown}");
+    }
 
     #[test]
     fn long_lines_are_wrapped_for_a_terminal_only() {

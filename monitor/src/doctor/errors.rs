@@ -30,6 +30,12 @@ enum Event {
     Timeouts,
     /// Packets that arrived before another one.
     Missing,
+    /// Packets that found no room in the port's buffer.
+    NoRoom,
+    /// Packets and messages for which the application had posted no buffer.
+    NoBuffer,
+    /// Times that the NIC gave up pausing, because it had been paused for too long.
+    Storm,
 }
 
 /// Counters by what they count. Drivers count one event under several names, so of one event the largest holds.
@@ -38,7 +44,7 @@ enum Event {
 /// counters.rst`, `drivers/infiniband/hw/{mlx5/counters,bnxt_re/hw_counters,efa/efa_verbs,mana/counters}.c`,
 /// `drivers/net/ethernet/{broadcom/bnxt/bnxt,intel/ice/ice}_ethtool.c`, `pensando/ionic/ionic_stats.c`,
 /// `hisilicon/hns3/hns3pf/hclge_main.c`, `Documentation/ABI/testing/sysfs-class-net{,-statistics}`.
-const COUNTERS: [(Event, &str); 31] = [
+const COUNTERS: [(Event, &str); 37] = [
     (Event::Down, "link_downed"),
     (Event::Down, "ethtool.link_down_events_phy"),
     (Event::Down, "ethtool.link_down_events"),
@@ -70,6 +76,12 @@ const COUNTERS: [(Event, &str); 31] = [
     (Event::Timeouts, "requester_timeout"),
     (Event::Missing, "out_of_sequence"),
     (Event::Missing, "oos_drop_count"),
+    (Event::NoRoom, "ethtool.rx_discards_phy"),
+    (Event::NoRoom, "ethtool.rx_discards"),
+    (Event::NoBuffer, "ethtool.rx_out_of_buffer"),
+    (Event::NoBuffer, "out_of_buffer"),
+    (Event::Storm, "ethtool.tx_pause_storm_error_events"),
+    (Event::Storm, "ethtool.tx_pause_storm_warning_events"),
 ];
 
 /// What stands for the links that went down if nothing better is counted: an interface that is set down counts too.
@@ -199,7 +211,7 @@ fn allowed_downs(uptime: Option<f64>) -> f64 {
 ///
 /// Source: our choice; a link of 100 Gbit/s with 1e-12 errors a bit, the most of IEEE 802.3, would lose hundreds an
 /// hour before error correction, and next to none after.
-fn allowed_errors(uptime: Option<f64>) -> f64 {
+pub fn allowed_errors(uptime: Option<f64>) -> f64 {
     10.0 + uptime.map_or(0.0, |seconds| seconds / 3600.0)
 }
 
@@ -447,4 +459,69 @@ fn judged(reading: &Reading) -> (String, Verdict) {
 
 fn per_packets(share: f64) -> String {
     if share >= 1.0 { "more than all".to_owned() } else { format!("{:.2} %", share * 100.0) }
+}
+
+/// The check of what the port itself dropped: packets without room, messages without a buffer, pause that went on.
+pub fn drops(link: &PortLink, reading: &Reading, between: Option<&Between>) -> Check {
+    let kinds = [
+        (Event::NoRoom, "packets without room in the port's buffer", Gauge::NoRoom),
+        (Event::NoBuffer, "without a posted buffer", Gauge::NoBuffer),
+        (Event::Storm, "pause storms", Gauge::PauseStorms),
+    ];
+    let since_boot = counts(reading);
+    let mut check = Check::new(CheckKind::Drops, CheckState::Pass, "");
+    if kinds.iter().all(|(event, ..)| !since_boot.contains_key(event)) {
+        let summary = "the port counts no packets that it dropped".to_owned();
+        return Check { state: CheckState::Unknown, summary, ..check }
+            .seen(format!("/{}", link.port_file("hw_counters")), "none of rx_discards_phy, out_of_buffer");
+    }
+    let received = |reading: &Reading| PACKETS[1].iter().filter_map(|name| reading.get(*name)).copied().max();
+    let is_many = |event: Event, count: u64, packets: Option<u64>| match event {
+        Event::Storm => count > 0,
+        _ => count >= FEW_RESENT && packets.is_none_or(|packets| count as f64 >= RESENT_SHARE * packets as f64),
+    };
+    let mut words = Vec::new();
+    let mut bad = Vec::new();
+    for (event, name, gauge) in kinds {
+        let Some(count) = since_boot.get(&event) else { continue };
+        let limit = (event == Event::Storm).then_some(0.0);
+        check = check.measured(gauge, count.count as f64, limit).seen(place(link, &count.name), count.count.to_string());
+        if count.count > 0 {
+            words.push(format!("{} {name}", grouped(count.count)));
+        }
+        if between.is_none() && is_many(event, count.count, received(reading)) {
+            bad.push(event);
+        }
+    }
+    let mut summary = match words.join(", ") {
+        words if words.is_empty() => "none since boot".to_owned(),
+        words => format!("{words} since boot"),
+    };
+    if let Some(between) = between {
+        let recent = counts(&between.counted);
+        let seconds = rounded(between.seconds);
+        let mut grown = Vec::new();
+        for (event, name, _) in kinds {
+            let Some(count) = recent.get(&event).filter(|count| count.count > 0) else { continue };
+            let rate = rounded(count.count as f64 / between.seconds);
+            grown.push(format!("{} {name} ({rate}/s)", grouped(count.count)));
+            // What happens now counts, and not what a job of last week left.
+            if is_many(event, count.count, received(&between.counted)) {
+                bad.push(event);
+            }
+        }
+        let grown = if grown.is_empty() { "none".to_owned() } else { grown.join(", ") };
+        let _ = write!(summary, "; {grown} in the last {seconds} s");
+    }
+    if !bad.is_empty() {
+        check.state = CheckState::Warn;
+    }
+    for event in bad {
+        check = match event {
+            Event::NoBuffer => check.repair(Repair::PostBuffers, &[]),
+            Event::Storm => check.repair(Repair::FindStorm, &[]),
+            _ => check.repair(Repair::LookAtRoom, &[]),
+        };
+    }
+    Check { summary, ..check }
 }

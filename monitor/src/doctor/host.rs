@@ -46,6 +46,16 @@ fn bios(machine: &Machine) -> Option<Check> {
     Some(files.filter(|file| machine.has(file)).fold(check, |check, file| check.file(machine, &file)))
 }
 
+/// Bytes in the largest unit of which there is one.
+fn binary(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >> 30 > 0 => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        bytes if bytes >> 20 > 0 => format!("{} MiB", bytes >> 20),
+        bytes if bytes >> 10 > 0 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} bytes"),
+    }
+}
+
 fn memlock(machine: &Machine) -> Check {
     const LIMITS: &str = "proc/self/limits";
     const STATUS: &str = "proc/self/status";
@@ -67,7 +77,7 @@ fn memlock(machine: &Machine) -> Check {
         }
         Ok(bytes) => {
             let state = if bytes < LITTLE_MEMORY { CheckState::Fail } else { CheckState::Warn };
-            (state, format!("only {} MiB may be locked, and memory regions are locked memory", bytes >> 20))
+            (state, format!("only {} may be locked, and memory regions are locked memory", binary(bytes)))
         }
         Err(_) => (CheckState::Unknown, format!("the limit of locked memory reads `{soft}`")),
     };

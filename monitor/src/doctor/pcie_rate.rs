@@ -39,7 +39,7 @@ fn loads(machine: &Machine) -> BTreeMap<String, Load> {
                 Some((wire.clone(), Load { function: function.directory, bits_per_sec: speed(machine, wire)? }))
             });
             let before = loads.len();
-            loads.extend(wires);
+            loads.extend(wires.filter(|_| !link.is_infiniband(machine)));
             if loads.len() == before
                 && let Some(bits_per_sec) = link.bits_per_sec(machine)
             {
@@ -138,6 +138,7 @@ pub fn check(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: 
     match state {
         CheckState::Pass => check,
         _ if state == CheckState::Warn && !is_slower => check.repair(Repair::SpreadPorts, &[]),
+        _ if !is_slower => check.repair(Repair::ExpectPcie, &[]),
         _ if carried < now.bits_per_sec() => {
             check.repair(Repair::MoveAboveNic, &[("address", narrowest.function.address())])
         }
@@ -146,7 +147,7 @@ pub fn check(machine: &Machine, link: &PortLink, path: &[PciFunction<'_>], nic: 
 }
 
 fn port_evidence(check: Check, machine: &Machine, link: &PortLink) -> Check {
-    let speeds = link.wires.iter().filter(|wire| speed(machine, wire).is_some());
+    let speeds = link.wires.iter().filter(|wire| !link.is_infiniband(machine) && speed(machine, wire).is_some());
     let files: Vec<String> = speeds.map(|wire| format!("sys/class/net/{wire}/speed")).collect();
     let files = if files.is_empty() { vec![link.port_file("rate")] } else { files };
     files.iter().fold(check, |check, file| check.file(machine, file))

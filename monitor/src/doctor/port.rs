@@ -5,10 +5,10 @@ use kelpie_spaces::headers;
 use super::bond;
 use crate::check::{Check, CheckState};
 use crate::checks::{CheckKind, Gauge, Repair};
-use crate::machine::{Gid, GidRank, Machine, PortLink, gids};
-use crate::pause::host_pause;
+use crate::machine::{Gid, GidRank, Machine, PortLink, gids, speed};
+use crate::pause::{counts_pause, host_pause};
 use crate::rates::rates;
-use crate::sources::{CounterSource, Dcb, PortSources};
+use crate::sources::{CounterSource, Dcb, PortSources, link_speeds};
 
 /// Bytes that `RoCE` adds to the payload of a packet. Units: bytes. Source: kernel `include/rdma/ib_addr.h`
 /// (`iboe_get_mtu`): GRH 40, UDP, BTH, XRC 4, atomic 28, ICRC.
@@ -62,16 +62,61 @@ fn state(machine: &Machine, link: &PortLink) -> Check {
     let (state, physical) = (link.port_file("state"), link.port_file("phys_state"));
     let text = machine.text(&state).unwrap_or_default();
     let rate = machine.text(&link.port_file("rate")).unwrap_or_default();
+    let is_infiniband = link.is_infiniband(machine);
+    // Source: IBTA volume 1, section 14.3: the subnet manager takes a port whose link is up from INIT to ARMED and
+    // ACTIVE.
+    let awaits_manager = is_infiniband && (text.ends_with("INIT") || text.ends_with("ARMED"));
+    let lanes = (text.ends_with("ACTIVE")).then(|| lost_lanes(machine, link, &rate)).flatten();
     let check = match text.as_str() {
-        text if text.ends_with("ACTIVE") => Check::new(CheckKind::Port, CheckState::Pass, format!("active, {rate}")),
+        text if text.ends_with("ACTIVE") => match &lanes {
+            Some((state, words)) => Check::new(CheckKind::Port, *state, format!("active, {rate}: {words}")),
+            None => Check::new(CheckKind::Port, CheckState::Pass, format!("active, {rate}")),
+        },
         "" => Check::new(CheckKind::Port, CheckState::Unknown, "the state of the port is not reported"),
+        text if awaits_manager => {
+            let summary = format!("the link is up but not active ({text}): no subnet manager has configured the port");
+            Check::new(CheckKind::Port, CheckState::Fail, summary)
+        }
         text => Check::new(CheckKind::Port, CheckState::Fail, format!("not active ({text}): no QP can be connected")),
     };
     let check = check.file(machine, &state).file(machine, &physical);
+    let check = if rate.is_empty() { check } else { check.file(machine, &link.port_file("rate")) };
+    if lanes.is_some() {
+        return check.repair(Repair::RepairLanes, &[]);
+    }
+    if awaits_manager {
+        return check.repair(Repair::RunSubnetManager, &[]);
+    }
     match &link.netdev {
-        Some(netdev) if check.state == CheckState::Fail => check.repair(Repair::RaiseLink, &[("netdev", netdev)]),
-        None if check.state == CheckState::Fail => check.repair(Repair::CheckSubnet, &[]),
+        Some(netdev) if check.state == CheckState::Fail && !is_infiniband => check.repair(Repair::RaiseLink, &[("netdev", netdev)]),
+        _ if check.state == CheckState::Fail => check.repair(Repair::CheckSubnet, &[]),
         _ => check,
+    }
+}
+
+/// What is wrong with the width of an active link, such as that of `100 Gb/sec (1X NDR)`.
+///
+/// A port of InfiniBand has two lanes at least, with a split cable. Of Ethernet some ports have one lane (SFP), so the
+/// modes of the interface decide; without these only the fast lanes of QSFP are told. Source: kernel
+/// `drivers/infiniband/core/sysfs.c` (`rate_show`) and `drivers/infiniband/hw/mlx5/main.c`
+/// (`translate_eth_proto_oper`); IBTA volume 2 names the widths.
+fn lost_lanes(machine: &Machine, link: &PortLink, rate: &str) -> Option<(CheckState, String)> {
+    let lane = rate.split_once("(1X")?.1.trim_end_matches(')').trim();
+    if link.is_infiniband(machine) {
+        let words = "one lane of four carries all, so three lanes are lost or the port is set to one";
+        return Some((CheckState::Fail, words.to_owned()));
+    }
+    let trained = link.wires.iter().filter_map(|wire| speed(machine, wire)).reduce(f64::max)? / 1e6;
+    let own = link.wires.iter().filter_map(|wire| link_speeds(machine, wire).own_megabits).max();
+    match own {
+        Some(own) if trained < own as f64 => {
+            Some((CheckState::Warn, format!("one lane, and the port could have {} Gbit/s", own / 1000)))
+        }
+        Some(_) => None,
+        None if ["HDR", "NDR", "XDR"].contains(&lane) => {
+            Some((CheckState::Warn, "one lane: a port of QSFP has lost the others, a port of SFP has no more".to_owned()))
+        }
+        None => None,
     }
 }
 
@@ -218,6 +263,14 @@ fn pause_counters(machine: &Machine, link: &PortLink) -> Check {
             Check::new(CheckKind::Counters, CheckState::Warn, summary)
         }
         Some(_) => Check::new(CheckKind::Counters, CheckState::Pass, format!("{count}, the time of pause among them")),
+        None if counts_pause(&reading) != [false, false] => {
+            let (here, missing) = if counts_pause(&reading)[1] { ("received", "sent") } else { ("sent", "received") };
+            let summary = match counts_pause(&reading) {
+                [true, true] => "pause is counted in frames and the speed of the link is unknown: no share of the time".to_owned(),
+                _ => format!("pause is counted where it is {here} only: pause that is {missing} cannot be seen here"),
+            };
+            Check::new(CheckKind::Counters, CheckState::Warn, summary)
+        }
         None => {
             let summary = "no counter of pause: the symptom `pause` cannot be seen here";
             Check::new(CheckKind::Counters, CheckState::Warn, summary)

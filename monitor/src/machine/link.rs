@@ -53,15 +53,19 @@ impl PortLink {
         if !is_up("state") {
             return None;
         }
-        let is_ethernet = machine.text(&self.port_file("link_layer")).is_none_or(|layer| layer == "Ethernet");
         let speeds = || self.wires.iter().filter_map(|wire| speed(machine, wire));
         let of_wires =
             if self.has_one_active_wire(machine) { speeds().reduce(f64::max) } else { speeds().reduce(|a, b| a + b) };
-        of_wires.filter(|_| is_ethernet).or_else(|| {
+        of_wires.filter(|_| !self.is_infiniband(machine)).or_else(|| {
             let rate = machine.text(&self.port_file("rate"))?;
             let gigabits: f64 = rate.split_once(" Gb/sec")?.0.parse().ok()?;
             Some(gigabits * 1e9).filter(|rate| *rate > 0.0)
         })
+    }
+
+    /// Whether the port is one of InfiniBand: the interface of such a port is IPoIB, whose state and speed are its own.
+    pub fn is_infiniband(&self, machine: &Machine) -> bool {
+        machine.text(&self.port_file("link_layer")).is_some_and(|layer| layer == "InfiniBand")
     }
 
     /// Whether of several wires only one has traffic. Source: kernel `Documentation/networking/bonding.rst` (`mode`).
