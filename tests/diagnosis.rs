@@ -140,7 +140,7 @@ fn no_list_of_what_cannot_be_excluded_is_empty() {
     }
     let words = ["host", "diagnose", "slow.json", "--topology", "t.yaml", "--baseline", "healthy.json"];
     let words = bench.expect(1, &words);
-    assert!(words.contains("cannot be excluded: r|c and m|c\n") && !words.contains("one of \n"), "{words}");
+    assert!(words.contains("cannot be ruled out: r|c and m|c\n") && !words.contains("one of \n"), "{words}");
 }
 
 #[test]

@@ -37,10 +37,11 @@ fn piped_text_is_plain_and_shows_evidence_and_what_mends() {
     assert!(!text.contains('\u{1b}'), "{text}");
     for line in [
         "host wrong\n  fail  memlock             only 8 MiB may be locked",
-        "\nbnxt_re0 port 1\n  pass  port                active, 100 Gb/sec (4X EDR)\n",
+        "\nbnxt_re0 port 1\n  fail  pcie ",
+        "\n  pass  port                active, 100 Gb/sec (4X EDR)\n",
         "                            -> ip link set dev enp96s0 mtu 4200",
         "/sys/class/net/enp96s0/mtu: 1500\n",
-        "\n2 fail, 10 warnings, 4 pass, 1 unknown\n",
+        "\n2 fail, 10 warnings, 5 pass, 1 unknown\n",
     ] {
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }

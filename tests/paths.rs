@@ -205,7 +205,7 @@ fn readings_are_judged_and_a_fault_is_the_exit_status() {
         ("", "", &[][..]),
         ("left, loss: 0", "left, loss: 0.02", &["loss"]),
         ("arrives: right", "arrives: left", &["pairing"]),
-        ("[1005, 1005]", "[2000, 10]", &["balance"]),
+        ("[1000, 1010]\n    received_bytes: [1005, 1005]", "[2000, 10]\n    received_bytes: [1990, 15]", &["balance"]),
         ("gap_ms: 300, ", "gap_ms: null, ", &["failover"]),
         ("gap_ms: 300, ", "gap_ms: 1500, ", &["failover"]),
         ("capable_bps: 2e8}, {", "capable_bps: 4e8, agreed_bps: 4e8}, {", &["speed"]),
@@ -225,6 +225,9 @@ fn readings_are_judged_and_a_fault_is_the_exit_status() {
     bench.write("readings.yaml", READINGS.replace("3.9e8", "4.9e8"));
     let ran = bench.run(&["paths", "check", "readings.yaml"]);
     assert!(ran.status == Some(2) && ran.stderr.contains("directions[0].together_bps: 0.5 Gbit/s is more"), "{ran:?}");
+    bench.write("readings.yaml", READINGS.replace("[1000, 1010]", "[1800, 200]"));
+    let ran = bench.run(&["paths", "check", "readings.yaml"]);
+    assert!(ran.status == Some(2) && ran.stderr.contains("directions[0].sent_bytes: 200 bytes left"), "{ran:?}");
     // Where nothing can be steered, that is said, and nothing is suggested.
     let crossed = READINGS.replace("arrives: right", "arrives: left");
     bench.write("readings.yaml", crossed.replace("mode: hash", "mode: queue_affinity\n    lag_refused: no such call"));

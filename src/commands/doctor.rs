@@ -88,13 +88,7 @@ fn text(seen: &Examination, pair: &[Check], verbose: bool, width: Option<usize>)
     let mut text = String::new();
     let mut about = "";
     let mut checks: Vec<&Check> = seen.checks.iter().chain(pair).collect();
-    // What fails is read first, of whatever it is about; the order of the table holds among the others.
-    checks.sort_by_key(|check| match check.state {
-        CheckState::Fail => 0,
-        CheckState::Warn => 1,
-        CheckState::Unknown => 2,
-        CheckState::Pass | CheckState::NotApplicable => 3,
-    });
+    worst_first(&mut checks);
     for check in &checks {
         if check.about != about {
             about = &check.about;
@@ -117,7 +111,18 @@ fn text(seen: &Examination, pair: &[Check], verbose: bool, width: Option<usize>)
     text
 }
 
-fn show(text: &mut String, check: &Check, verbose: bool, width: Option<usize>) {
+/// What fails is read first, of whatever it is about; the order of the table holds among the others.
+pub(super) fn worst_first(checks: &mut [&Check]) {
+    checks.sort_by_key(|check| match check.state {
+        CheckState::Fail => 0,
+        CheckState::Warn => 1,
+        CheckState::Unknown => 2,
+        CheckState::Pass | CheckState::NotApplicable => 3,
+    });
+}
+
+/// One check as lines: state, name and words; the evidence and the repair of what does not pass.
+pub(super) fn show(text: &mut String, check: &Check, verbose: bool, width: Option<usize>) {
     let (word, look) = match check.state {
         CheckState::NotApplicable => ("n/a", Style::new().dim()),
         CheckState::Pass => ("pass", Style::new().green()),

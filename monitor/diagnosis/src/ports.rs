@@ -67,7 +67,52 @@ pub fn checks(readings: &Readings) -> Vec<Check> {
         }
         _ => check(readings),
     };
-    all.into_iter().map(check).map(|check| check.about(readings.about.as_str())).collect()
+    let mut checks: Vec<Check> = all.into_iter().map(check).collect();
+    follow(readings, &mut checks);
+    checks.into_iter().map(|check| check.about(readings.about.as_str())).collect()
+}
+
+/// Takes back what only follows from a cause that another check names: whoever mends the cause mends it as well, and a
+/// second repair would be the wrong one.
+fn follow(readings: &Readings, checks: &mut [Check]) {
+    use CheckKind::{Balance, Collision, Diversity, Links, Pairing, PortPause, Speed};
+    let fails = |checks: &[Check], kind: CheckKind| {
+        checks.iter().any(|check| check.name == kind.name() && check.state == CheckState::Fail)
+    };
+    let take_back = |checks: &mut [Check], kinds: &[CheckKind], cause: CheckKind| {
+        let is_consequence = |check: &Check| {
+            kinds.iter().any(|kind| kind.name() == check.name)
+                && matches!(check.state, CheckState::Warn | CheckState::Fail)
+        };
+        for check in checks.iter_mut().filter(|check| is_consequence(check)) {
+            check.state = CheckState::Unknown;
+            check.summary = format!("follows from `{}`: look again when that is mended", cause.name());
+            check.fix = None;
+        }
+    };
+    if fails(checks, Links) {
+        return take_back(checks, &[Pairing, Balance, Diversity, Collision], Links);
+    }
+    let slower = if fails(checks, Speed) { Some(hardware::sides(readings, false)) } else { None };
+    let paused = if fails(checks, PortPause) { Some(hardware::sides(readings, true)) } else { None };
+    for (cause, sides) in [(Speed, slower.flatten()), (PortPause, paused.flatten())] {
+        let Some([left, right]) = sides.filter(|[left, right]| left.max(*right) > 0.0) else { continue };
+        // What both ports carry beside the faster one alone, if each carries all that it has.
+        let most = (left + right) / left.max(right);
+        let times = readings.alone_bps.filter(|alone| *alone > 0.0).zip(readings.together_bps);
+        if most < TOGETHER[0] && times.is_some_and(|(alone, both)| both / alone >= most * TOGETHER[0] / 2.0) {
+            take_back(checks, &[Collision], cause);
+        }
+        let is_fair = |[of_left, of_right]: [u64; 2]| {
+            let [one, other] =
+                [of_left as f64 / left.max(f64::MIN_POSITIVE), of_right as f64 / right.max(f64::MIN_POSITIVE)];
+            (one - other).abs() / (one + other) < UNEVEN[0]
+        };
+        let bytes: Vec<[u64; 2]> = [readings.sent_bytes, readings.received_bytes].into_iter().flatten().collect();
+        if !bytes.is_empty() && bytes.into_iter().all(is_fair) {
+            take_back(checks, &[Balance], cause);
+        }
+    }
 }
 
 /// Whether checks without a failure rest on what was read: links, speed, pairing, balance and collision are known, or
@@ -92,7 +137,10 @@ fn links(readings: &Readings) -> Check {
             Check::new(CheckKind::Links, CheckState::Pass, "all ports are up").seen("ports that are down", "none")
         }
         Some(down) => Check::new(CheckKind::Links, CheckState::Fail, "a port is down, and the other has all traffic")
-            .seen("ports that are down", down.join(", "))
+            .seen(
+                "ports that are down",
+                down.iter().map(|port| hardware::named(readings, port)).collect::<Vec<_>>().join(", "),
+            )
             .repair(Repair::LookAtPort, &[]),
     };
     let down = readings.down.as_ref().map(|down| down.len() as f64);
@@ -139,6 +187,15 @@ fn pairing(readings: &Readings) -> Check {
     }
 }
 
+/// Bytes for people.
+fn bytes(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    match [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)].into_iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => format!("{:.1} {name}", bytes / unit),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 fn balance(readings: &Readings) -> Check {
     let ends = [("sent", readings.sent_bytes), ("received", readings.received_bytes)];
     let off = |bytes: [u64; 2]| {
@@ -161,8 +218,10 @@ fn balance(readings: &Readings) -> Check {
     for (end, [left, right], off) in known {
         let gauge = if end == "sent" { Gauge::SentUneven } else { Gauge::ReceivedUneven };
         check = check.measured(gauge, off, UNEVEN[0]);
-        check =
-            check.seen(format!("bytes {end}, left and right"), format!("{left}, {right}: {:.0} % off", off * 100.0));
+        check = check.seen(
+            format!("bytes {end}, left and right"),
+            format!("{}, {}: {:.0} % off", bytes(left), bytes(right), off * 100.0),
+        );
     }
     check
 }
@@ -215,7 +274,7 @@ fn collision(readings: &Readings) -> Check {
         return Check::new(CheckKind::Collision, CheckState::Unknown, "one port alone moved nothing");
     }
     let times = together / alone;
-    let evidence = format!("{together:.3e} bits/s, {alone:.3e} alone: {times:.2} times");
+    let evidence = format!("{}, {} alone: {times:.2} times", hardware::gbps(together), hardware::gbps(alone));
     let state = match times {
         _ if times >= TOGETHER[0] => CheckState::Pass,
         _ if times >= TOGETHER[1] => CheckState::Warn,
@@ -482,6 +541,38 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_from_a_named_cause_has_no_repair_of_its_own() {
+        use PortSide::Left;
+        let down = Readings {
+            qps: vec![qp(50_000, Left, Left), qp(50_001, Left, Left)],
+            sent_bytes: Some([2000, 0]),
+            received_bytes: Some([2000, 0]),
+            together_bps: Some(1.98e8),
+            down: Some(vec!["right".to_owned()]),
+            ..planned()
+        };
+        let failed = |readings: &Readings| -> Vec<String> {
+            let worse = checks(readings).into_iter().filter(|check| check.state > CheckState::Unknown);
+            worse.map(|check| check.name).collect()
+        };
+        assert_eq!(failed(&down), ["links"]);
+        for name in ["balance", "diversity", "collision"] {
+            let (state, said) = fix(&down, name);
+            assert!(state == CheckState::Unknown && said.starts_with("follows from `links`"), "{name}: {said}");
+        }
+        let links = checks(&down).remove(0);
+        assert!(links.evidence[0].value.contains("sender right (eth1) or receiver right (eth1)"), "{links:?}");
+        let mut slow = Readings { together_bps: Some(2.9e8), ..planned() };
+        port(&mut slow).speed_bps = Some(1e8);
+        assert_eq!(failed(&slow), ["speed"], "half of a port is missing, and is measured to be");
+        slow.together_bps = Some(2.2e8);
+        assert_eq!(failed(&slow), ["speed", "collision"], "less than the ports have is a fault of its own");
+        let mut paused = Readings { together_bps: Some(3.3e8), ..planned() };
+        port(&mut paused).paused = Some(0.35);
+        assert_eq!(failed(&paused), ["pause"]);
+    }
+
+    #[test]
     fn a_gap_of_more_than_a_second_fails() {
         let gap = |gap| Readings { failover: Some(Failover { gap_ms: Some(gap), came_back: Some(true) }), ..planned() };
         assert_eq!([1000, 1001].map(|ms| fix(&gap(ms), "failover").0), [CheckState::Pass, CheckState::Fail]);
@@ -533,7 +624,8 @@ mod tests {
     #[test]
     fn readings_that_contradict_each_other_are_found_and_true_ones_are_not() {
         assert_eq!(contradictions(&planned()), []);
-        let cases: [(&str, ReadingsChange); 13] = [
+        let cases: [(&str, ReadingsChange); 14] = [
+            ("sent_bytes", |readings| readings.sent_bytes = Some([1800, 200])),
             ("together_bps", |readings| readings.together_bps = Some(4.1e8)),
             ("together_bps", |readings| {
                 (readings.sender, readings.receiver, readings.alone_bps) = (None, None, Some(1e8));

@@ -44,7 +44,7 @@ enum Event {
 /// counters.rst`, `drivers/infiniband/hw/{mlx5/counters,bnxt_re/hw_counters,efa/efa_verbs,mana/counters}.c`,
 /// `drivers/net/ethernet/{broadcom/bnxt/bnxt,intel/ice/ice}_ethtool.c`, `pensando/ionic/ionic_stats.c`,
 /// `hisilicon/hns3/hns3pf/hclge_main.c`, `Documentation/ABI/testing/sysfs-class-net{,-statistics}`.
-const COUNTERS: [(Event, &str); 37] = [
+const COUNTERS: [(Event, &str); 38] = [
     (Event::Down, "link_downed"),
     (Event::Down, "ethtool.link_down_events_phy"),
     (Event::Down, "ethtool.link_down_events"),
@@ -78,6 +78,7 @@ const COUNTERS: [(Event, &str); 37] = [
     (Event::Missing, "oos_drop_count"),
     (Event::NoRoom, "ethtool.rx_discards_phy"),
     (Event::NoRoom, "ethtool.rx_discards"),
+    (Event::NoRoom, "rx_roce_discards"),
     (Event::NoBuffer, "ethtool.rx_out_of_buffer"),
     (Event::NoBuffer, "out_of_buffer"),
     (Event::Storm, "ethtool.tx_pause_storm_error_events"),
@@ -485,7 +486,8 @@ pub fn drops(link: &PortLink, reading: &Reading, between: Option<&Between>) -> C
     for (event, name, gauge) in kinds {
         let Some(count) = since_boot.get(&event) else { continue };
         let limit = (event == Event::Storm).then_some(0.0);
-        check = check.measured(gauge, count.count as f64, limit).seen(place(link, &count.name), count.count.to_string());
+        check =
+            check.measured(gauge, count.count as f64, limit).seen(place(link, &count.name), count.count.to_string());
         if count.count > 0 {
             words.push(format!("{} {name}", grouped(count.count)));
         }

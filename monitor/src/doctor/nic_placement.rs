@@ -38,7 +38,9 @@ fn errors(machine: &Machine, nic: &PciFunction<'_>) -> Check {
         totals if totals.iter().all(|(_, count)| *count == 0) => {
             Check::new(CheckKind::PcieErrors, CheckState::Pass, "none since boot")
         }
-        totals if totals.iter().all(|(kind, count)| *kind == "correctable" && *count as f64 <= allowed || *count == 0) => {
+        totals
+            if totals.iter().all(|(kind, count)| *kind == "correctable" && *count as f64 <= allowed || *count == 0) =>
+        {
             let count: u64 = totals.iter().map(|(_, count)| count).sum();
             let summary = format!("{count} correctable since boot, as a sound link may have");
             Check::new(CheckKind::PcieErrors, CheckState::Pass, summary)

@@ -88,7 +88,9 @@ fn state(machine: &Machine, link: &PortLink) -> Check {
         return check.repair(Repair::RunSubnetManager, &[]);
     }
     match &link.netdev {
-        Some(netdev) if check.state == CheckState::Fail && !is_infiniband => check.repair(Repair::RaiseLink, &[("netdev", netdev)]),
+        Some(netdev) if check.state == CheckState::Fail && !is_infiniband => {
+            check.repair(Repair::RaiseLink, &[("netdev", netdev)])
+        }
         _ if check.state == CheckState::Fail => check.repair(Repair::CheckSubnet, &[]),
         _ => check,
     }
@@ -113,9 +115,10 @@ fn lost_lanes(machine: &Machine, link: &PortLink, rate: &str) -> Option<(CheckSt
             Some((CheckState::Warn, format!("one lane, and the port could have {} Gbit/s", own / 1000)))
         }
         Some(_) => None,
-        None if ["HDR", "NDR", "XDR"].contains(&lane) => {
-            Some((CheckState::Warn, "one lane: a port of QSFP has lost the others, a port of SFP has no more".to_owned()))
-        }
+        None if ["HDR", "NDR", "XDR"].contains(&lane) => Some((
+            CheckState::Warn,
+            "one lane: a port of QSFP has lost the others, a port of SFP has no more".to_owned(),
+        )),
         None => None,
     }
 }
@@ -266,7 +269,9 @@ fn pause_counters(machine: &Machine, link: &PortLink) -> Check {
         None if counts_pause(&reading) != [false, false] => {
             let (here, missing) = if counts_pause(&reading)[1] { ("received", "sent") } else { ("sent", "received") };
             let summary = match counts_pause(&reading) {
-                [true, true] => "pause is counted in frames and the speed of the link is unknown: no share of the time".to_owned(),
+                [true, true] => {
+                    "pause is counted in frames and the speed of the link is unknown: no share of the time".to_owned()
+                }
                 _ => format!("pause is counted where it is {here} only: pause that is {missing} cannot be seen here"),
             };
             Check::new(CheckKind::Counters, CheckState::Warn, summary)

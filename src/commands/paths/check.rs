@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use console::Term;
 use kelpie_diagnosis::ports::{EndReading, Readings, checks, contradictions, is_known};
 use kelpie_examine::files::read_file;
 use kelpie_examine::ports::{self, CableCommands, Choice};
@@ -20,9 +21,10 @@ use serde_json::{Value, json};
 use super::probe;
 use crate::args::Common;
 use crate::cli::paths::CheckArgs;
+use crate::commands::doctor;
 use crate::exit;
 use crate::inputs::read_workload;
-use crate::output::{Table, note, print, print_json};
+use crate::output::{note, print, print_json};
 use crate::stop;
 
 /// Most directions, and most QPs of one. Source: our choice.
@@ -44,7 +46,9 @@ pub fn run(args: &CheckArgs, common: Common) -> anyhow::Result<ExitCode> {
     if common.json {
         print_json(&json!({"checks": checks.iter().map(row).collect::<Vec<_>>()}))?;
     } else {
-        print(&text(&checks))?;
+        let terminal = Term::stdout();
+        let width = terminal.is_term().then(|| usize::from(terminal.size().1));
+        print(&text(&checks, common.verbose > 0, width))?;
     }
     let fails = checks.iter().any(|check| check.state == CheckState::Fail);
     Ok(match (fails, is_known(&checks)) {
@@ -140,21 +144,22 @@ fn row(check: &Check) -> Value {
     row
 }
 
-fn text(checks: &[Check]) -> String {
-    let mut table = Table::new(&["about", "check", "state", "what it is", "evidence"], &[]);
-    for check in checks {
-        let evidence: Vec<String> = check.evidence.iter().map(|one| format!("{}: {}", one.source, one.value)).collect();
-        let words = [&check.about, &check.name].map(String::clone);
-        table.row(
-            words
-                .into_iter()
-                .chain([check.state.name().to_owned(), check.summary.clone(), evidence.join("; ")])
-                .collect(),
-        );
-    }
-    let mut text = table.render("");
-    for check in checks.iter().filter(|check| check.fix.is_some()) {
-        let _ = writeln!(text, "{} of {}: {}", check.name, check.about, check.fix.as_deref().unwrap_or_default());
+fn text(checks: &[Check], verbose: bool, width: Option<usize>) -> String {
+    let mut text = String::new();
+    let mut sorted: Vec<&Check> = checks.iter().collect();
+    doctor::worst_first(&mut sorted);
+    let mut about = "";
+    for check in sorted {
+        if check.about != about {
+            about = &check.about;
+            let gap = if text.is_empty() { "" } else { "\n" };
+            // Checks speak of the sender and the receiver; the heading says which hosts these are.
+            let roles = about
+                .split_once(" to ")
+                .map_or_else(String::new, |(sender, receiver)| format!(" (sender {sender}, receiver {receiver})"));
+            let _ = writeln!(text, "{gap}{about}{roles}");
+        }
+        doctor::show(&mut text, check, verbose, width);
     }
     text
 }
@@ -164,6 +169,20 @@ mod tests {
     use kelpie_monitor::checks::CheckKind;
 
     use super::*;
+
+    #[test]
+    fn what_fails_comes_first_with_the_hosts_and_what_passes_is_short() {
+        let pass =
+            Check::new(CheckKind::Links, CheckState::Pass, "all ports are up").seen("ports that are down", "none");
+        let fail =
+            Check::new(CheckKind::Speed, CheckState::Fail, "slow").seen("speed", "sender left (eth0) 100 Gbit/s");
+        let checks = [pass.about("a to b"), fail.about("a to b")];
+        let shown = text(&checks, false, None);
+        let shown = console::strip_ansi_codes(&shown);
+        assert!(shown.starts_with("a to b (sender a, receiver b)\n  fail  speed"), "{shown}");
+        assert!(shown.contains("100 Gbit/s") && !shown.contains("ports that are down"), "{shown}");
+        assert!(text(&checks, true, None).contains("ports that are down"));
+    }
 
     #[test]
     fn a_check_that_measured_nothing_does_not_say_what() {

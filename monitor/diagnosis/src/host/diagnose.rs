@@ -16,7 +16,7 @@ use super::paths::{LoopbackPath, PathState, crossing, paths};
 use super::published;
 use super::rounds::{Noise, Rounds, ln_by_place};
 use crate::matrix::Matrix;
-use kelpie_monitor::statistics::{ln_choose, ln_tail};
+use kelpie_monitor::statistics::{ln_choose, ln_tail, median};
 
 /// How often noise alone may make a host look abnormal. Source: our choice, once in 1,000 hosts.
 const CHANCE: f64 = 1e-3;
@@ -33,6 +33,13 @@ const BEST_OF: [f64; 9] = [0.0, 0.0, 0.56, 0.85, 1.03, 1.16, 1.27, 1.35, 1.42];
 /// What a link carries of its trained rate at least and at most if that limits it. Source: as of the PCIe rates that
 /// expectations rest on, and noise of 5 %.
 const OF_TRAINED: (f64, f64) = (0.6, 1.05);
+
+/// How much more than its rate a link may seem to carry. Source: our choice, noise of 5 %, twice.
+const BEYOND: f64 = 1.1;
+/// What an RNIC has to be below what is expected to be worth a word, and in standard deviations of the noise.
+/// Source: our choice: classes of Hostping's slide spread by 6 %.
+const A_LITTLE_SLOW: f64 = 0.07;
+const SURELY: f64 = 4.0;
 
 /// Most explanations that are named because they cannot be excluded. Source: our choice, as of explanations.
 const MOST_HIDDEN: usize = 64;
@@ -136,6 +143,21 @@ pub struct HostDiagnosis {
 /// # Errors
 /// When matrix and topology do not fit.
 pub fn diagnose(question: HostQuestion<'_>) -> Result<HostDiagnosis, HostDiagnosisError> {
+    if question.busy && question.repeats.len() + 1 >= super::rounds::LEAST {
+        // Who says that others had traffic may be wrong: a host whose paths all carry what idle ones do, each time, has
+        // none.
+        let idle = question.matrix.busy.is_empty().then(|| diagnose(HostQuestion { busy: false, ..question }));
+        if let Some(Ok(mut quiet)) =
+            idle.filter(|idle| idle.as_ref().is_ok_and(|idle| idle.verdict == HostVerdict::Healthy))
+        {
+            quiet.notes.insert(
+                0,
+                "each path carries what idle ones of its kind do, in all matrices: no other traffic took from it"
+                    .to_owned(),
+            );
+            return Ok(quiet);
+        }
+    }
     let HostQuestion { host, repeats, baseline, .. } = question;
     if question.matrix.bandwidth_gbps.is_none() {
         return Err(HostDiagnosisError::NoBandwidth);
@@ -327,7 +349,9 @@ impl PathRatios {
             self.late_rows(matrix, &settings.iter().flat_map(|setting| setting.paths.clone()).collect::<Vec<_>>());
         let causes = causes::of(host, &explained.sets, &settings, &late, &self.busy);
         let is_quiet = slow.is_empty() && !self.busy.contains(&true) && come_and_gone.once.is_empty();
-        let is_known = self.expected.doubtful.is_empty() && self.every_row_is_known(matrix);
+        let contradictions = self.contradictions(host, matrix);
+        let is_known =
+            self.expected.doubtful.is_empty() && self.every_row_is_known(matrix) && contradictions.is_empty();
         let verdict = if !abnormal.is_empty() || !late.is_empty() || !come_and_gone.links.is_empty() {
             HostVerdict::Abnormal
         } else if is_quiet && is_known {
@@ -355,7 +379,11 @@ impl PathRatios {
             causes,
             unexplained,
             slow: self.in_figures(host, &explained.sets, &of_links),
-            notes: self.notes(question, matrix, (&slow, &abnormal, &come_and_gone.once), &links, suspected),
+            notes: contradictions
+                .into_iter()
+                .chain(self.a_little_slow(matrix))
+                .chain(self.notes(question, matrix, (&slow, &abnormal, &come_and_gone.once), &links, suspected))
+                .collect(),
             intermittent: come_and_gone.links,
             links: by_name(&links),
             published: PublishedDiagnosis { links: by_name(&colours) },
@@ -364,6 +392,61 @@ impl PathRatios {
                 && verdict != HostVerdict::Abnormal
                 && self.paths.iter().any(|path| path.bandwidth.is_some()),
         }
+    }
+
+    /// Links that carried more than they have, by the topology: the topology or the matrix is of another host, or of
+    /// another time.
+    fn contradictions(&self, host: &HostTopology, matrix: &Matrix) -> Vec<String> {
+        let mut links: BTreeMap<usize, &LoopbackPath> = BTreeMap::new();
+        for path in &self.paths {
+            for &link in &path.links {
+                let best = links.entry(link).or_insert(path);
+                if path.bandwidth > best.bandwidth {
+                    *best = path;
+                }
+            }
+        }
+        let beyond = |(link, path): (usize, &LoopbackPath)| {
+            let (gbps, seen) = (host.links()[link].gbps?, path.bandwidth?);
+            let [row, column] = [&matrix.rows[path.row], &matrix.columns[path.column]];
+            let what = host.links()[link].trained().map_or_else(String::new, |trained| format!(" ({trained})"));
+            (seen > BEYOND * gbps).then(|| {
+                format!(
+                    "contradiction: {row} to {column} carried {seen:.0} Gbit/s over {}, which has {gbps:.0}{what} in the \
+                     topology: write the topology again under load, because idle links save power, and measure again",
+                    host.link_name(link)
+                )
+            })
+        };
+        let found: Vec<String> = links.into_iter().filter_map(beyond).collect();
+        let more = found.len().saturating_sub(MOST_NOTES);
+        let more = (more > 0).then(|| format!("{more} more links like these"));
+        found.into_iter().take(MOST_NOTES).chain(more).collect()
+    }
+
+    /// Idle RNICs that carry less than is expected by more than noise, and not by enough to call them abnormal.
+    fn a_little_slow(&self, matrix: &Matrix) -> Vec<String> {
+        let rows: std::collections::BTreeSet<usize> = self.paths.iter().map(|path| path.row).collect();
+        let note = |row: usize| {
+            let of_row = (0..self.paths.len()).filter(|path| self.paths[*path].row == row && !self.busy[*path]);
+            let own: Vec<f64> =
+                of_row.filter(|path| self.paths[*path].is_affinitive()).filter_map(|path| self.ratios[path]).collect();
+            let share = median(&own)?;
+            let noise = self.noise[0].share;
+            let is_little =
+                own.iter().all(|share| *share >= ABNORMAL) && 1.0 - share > A_LITTLE_SLOW.max(SURELY * noise);
+            is_little.then(|| {
+                format!(
+                    "{} carries {:.0} % of what is expected of it, less than noise of {:.1} % explains and more than the \
+                     {:.0} % from which a path is abnormal: compare its settings with the others', and measure again",
+                    matrix.rows[row],
+                    share * 100.0,
+                    noise * 100.0,
+                    ABNORMAL * 100.0
+                )
+            })
+        };
+        rows.into_iter().filter_map(note).take(MOST_NOTES).collect()
     }
 
     /// In few matrices beside other traffic several places that are slow at once are load that varies.

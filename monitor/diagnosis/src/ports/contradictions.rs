@@ -106,6 +106,20 @@ fn bytes(readings: &Readings, found: &mut Found) {
             }
         }
     }
+    let are_paired =
+        !readings.qps.is_empty() && readings.qps.iter().all(|qp| qp.leaves.is_some() && qp.leaves == qp.arrives);
+    if let (Some(sent), Some(received), true) = (readings.sent_bytes, readings.received_bytes, are_paired) {
+        for side in PortSide::BOTH {
+            let [sent, received] = [sent, received].map(|bytes| bytes[side.index()] as f64);
+            if received > sent * OTHERS && !found.iter().any(|(key, _)| key == "received_bytes") {
+                let rule = format!(
+                    "{sent} bytes left by the {side} port and {received} arrived at it, and no QP crosses",
+                    side = side.name()
+                );
+                found.push(("sent_bytes".to_owned(), rule));
+            }
+        }
+    }
     if let (Some([_, ..]), Some(sent), Some(received)) =
         (readings.down.as_deref(), readings.sent_bytes, readings.received_bytes)
         && readings.mode != Mode::SinglePort

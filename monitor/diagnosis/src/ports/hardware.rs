@@ -34,6 +34,29 @@ fn ports(readings: &Readings) -> Vec<(String, &PortReading)> {
     all
 }
 
+/// What the left and the right ports of both ends let through: bits/s, or with `paused` the share of the time.
+pub fn sides(readings: &Readings, paused: bool) -> Option<[f64; 2]> {
+    let of = |port: &PortReading| if paused { Some(1.0 - port.paused.unwrap_or(0.0)) } else { port.speed_bps };
+    let side = |place: usize| {
+        let ends = [&readings.sender, &readings.receiver].into_iter().flatten();
+        ends.filter_map(|end| of(end.ports.get(place)?)).min_by(f64::total_cmp)
+    };
+    Some([side(0)?, side(1)?])
+}
+
+/// A port that is called by its side alone, with which ports that may be.
+pub fn named(readings: &Readings, port: &str) -> String {
+    let all = ports(readings);
+    let side = format!(" {port}");
+    let may_be: Vec<&str> = all
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|_| ["left", "right"].contains(&port))
+        .filter(|name| name.contains(&side))
+        .collect();
+    if may_be.is_empty() { port.to_owned() } else { format!("{port}: {}", may_be.join(" or ")) }
+}
+
 /// How many ports there are to look at.
 fn expected(readings: &Readings) -> usize {
     if readings.mode == super::readings::Mode::SinglePort { 2 } else { 4 }
