@@ -27,9 +27,14 @@ const MORE_ALIKE: f64 = 0.75;
 /// Late now and then is what is late by this many times what ranks usually are off, in this share of the iterations, at
 /// so many separate times, of so many iterations at least. Source: our choice, as in `bursts`.
 const FAR_OFF: f64 = 7.4;
+/// And by this many transfers, if others hardly are. Source: our choice.
+const HIGH: f64 = 2.0;
+const RARE: f64 = 0.02;
 const LEAST_SHARE: f64 = 0.08;
 const TIMES: usize = 4;
 const ENOUGH: usize = 20;
+/// Least lateness that is said beside that of the latest rank. Source: our choice.
+const LESS: f64 = 0.3;
 /// One half is late if it is apart from the other by more than this many times what the other one differs.
 /// Source: our choice, as in `noise`.
 const FAR: f64 = 3.0;
@@ -138,12 +143,15 @@ pub fn late(job: &JobOperations, lateness: &Lateness, since: Option<u64>) -> (Ve
         let by_us = median(&window.iter().map(|(_, late, _)| *late).collect::<Vec<_>>())?;
         Some(LateRank { rank: *rank, by_us, since: since_when(values, by_us)?, chain: chain(job, *rank) })
     };
-    let found: Vec<LateRank> = lateness
+    let mut found: Vec<LateRank> = lateness
         .iter()
         .enumerate()
         .filter(|(rank, _)| confirmed.contains(rank))
         .filter_map(|(_, one)| of(one))
         .collect();
+    // What a late rank holds up may look late by its share, so what is much less late than the latest is not named.
+    let most = found.iter().map(|late| late.by_us).fold(0.0, f64::max);
+    found.retain(|late| late.by_us > LESS * most);
     (found, doubtful.len())
 }
 
@@ -163,11 +171,16 @@ pub fn late_at_times(lateness: &Lateness) -> Vec<LateAtTimes> {
     let off = |values: &[(u64, f64, f64)]| median(&values.iter().map(|(_, late, _)| late.abs()).collect::<Vec<_>>());
     let usual = median(&lateness.values().filter_map(|values| off(values)).collect::<Vec<_>>()).unwrap_or(0.0);
     let one = |(rank, values): (&u32, &Vec<(u64, f64, f64)>)| {
-        let is_late = |(_, late, limit): &(u64, f64, f64)| *late > limit.max(FAR_OFF * usual);
+        let is_late = |(_, late, limit): &(u64, f64, f64)| *late > (limit * HIGH / LATE).max(FAR_OFF * usual);
         let all: Vec<f64> = values.iter().filter(|value| is_late(value)).map(|(_, late, _)| *late).collect();
         let times = (0..values.len()).filter(|at| is_late(&values[*at]) && (*at == 0 || !is_late(&values[at - 1])));
         let (times, share) = (times.count(), all.len() as f64 / values.len().max(1) as f64);
-        (LateAtTimes { rank: *rank, by_us: median(&all).unwrap_or(0.0), share }, times, values.len())
+        let by_us = median(&all).unwrap_or(0.0);
+        let mut rest: Vec<f64> = values.iter().filter(|value| !is_late(value)).map(|(_, late, _)| late.abs()).collect();
+        rest.sort_unstable_by(f64::total_cmp);
+        // Noise has a tail, and what is late now and then is apart from it.
+        let is_apart = rest.get(rest.len() * 19 / 20).is_some_and(|most| by_us >= FAR * most);
+        (LateAtTimes { rank: *rank, by_us, share }, if is_apart { times } else { 0 }, values.len())
     };
     let all: Vec<(LateAtTimes, usize, usize)> = lateness.iter().map(one).collect();
     let usual = median(&all.iter().map(|(late, ..)| late.share).collect::<Vec<_>>()).unwrap_or(0.0);
@@ -175,7 +188,11 @@ pub fn late_at_times(lateness: &Lateness) -> Vec<LateAtTimes> {
         let (n, above) = (*count as f64, late.share - usual);
         let expected = usual.max(1.0 / n);
         let gain = n * above * above / (2.0 * expected * (1.0 - expected));
-        *count >= ENOUGH && *times >= TIMES && above >= LEAST_SHARE && gain >= (all.len() as f64 / CHANCE).ln()
+        *count >= ENOUGH
+            && *times >= TIMES
+            && usual <= RARE
+            && above >= LEAST_SHARE
+            && gain >= (all.len() as f64 / CHANCE).ln()
     };
     all.iter().filter(stands_out).map(|(late, ..)| *late).collect()
 }
