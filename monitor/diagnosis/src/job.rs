@@ -3,6 +3,7 @@
 //! Source: C4 (Dong et al., HPCA 2025), section on C4D, for the matrix and its patterns; thresholds are ours.
 
 mod bandwidth;
+mod between;
 mod bursts;
 mod cascade;
 mod clocks;
@@ -30,6 +31,7 @@ mod waiting;
 mod window;
 
 pub use bandwidth::{Baseline, Slower};
+pub use between::Between;
 pub use cascade::{Cause, causes};
 pub use diagnose::{Evidence, FaultClass, JobDiagnosis, JobQuestion, JobVerdict, Whereabouts, diagnose};
 pub use follow::{RecordFollower, Skipped};

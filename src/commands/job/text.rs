@@ -89,6 +89,20 @@ pub fn text(found: &JobDiagnosis, placement: Option<&Placement>) -> String {
         let ends = joined(found.ambiguous.iter().map(pair));
         let _ = writeln!(text, "connection or one of its ends, nothing else was measured of them: {ends}");
     }
+    if let Some(between) = &found.between {
+        let side = |ranks: &[u32], nth: usize| match &between.hosts {
+            Some(hosts) => {
+                format!("{} {}", if hosts[nth].len() > 1 { "hosts" } else { "host" }, joined(hosts[nth].iter().cloned()))
+            }
+            None => format!("ranks {}", joined(ranks.iter().map(u32::to_string))),
+        };
+        let (from, to) = (side(&between.from, 0), side(&between.to, 1));
+        let _ = match (between.from == between.to, between.both_ways) {
+            (true, _) => writeln!(text, "inside {from}"),
+            (false, true) => writeln!(text, "between {from} and {to}"),
+            (false, false) => writeln!(text, "from {from} to {to}, and not back"),
+        };
+    }
     if !found.missing.is_empty() {
         let _ = writeln!(text, "no record of rank: {}", joined(found.missing.iter().map(u32::to_string)));
     }
@@ -152,6 +166,12 @@ fn next(found: &JobDiagnosis) -> Option<&'static str> {
         }
         (JobVerdict::Slow, Some(FaultClass::NonCommunication)) => {
             "look at what the rank does between operations: its clocks and thermal state, data loading, a profile"
+        }
+        (JobVerdict::Slow, _) if found.between.as_ref().is_some_and(|between| between.from == between.to) => {
+            "`kelpie host diagnose` on the host: its links between GPUs"
+        }
+        (JobVerdict::Slow, _) if found.between.is_some() => {
+            "`kelpie paths check` between both sides: uplinks, spines and the cables between them"
         }
         (JobVerdict::Slow, _) if has_ends && found.rank.is_empty() && found.host.is_empty() => {
             "`kelpie paths check` between both hosts: ports, cables and the paths that the connection takes"

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::between::Between;
 use super::bursts::{Burst, bursts, bursts_of_all};
 use super::clocks::Clocks;
 use super::hang::{Hang, PATIENCE_US, hang};
@@ -149,6 +150,9 @@ pub struct JobDiagnosis {
     pub connection: Vec<(u32, u32)>,
     /// Slow connections of which the source, the destination or the connection may be it.
     pub ambiguous: Vec<(u32, u32)>,
+    /// Two groups of ranks between which messages are slow, or a host within which they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between: Option<Between>,
     /// Ranks that have no record, though the records say that there are so many.
     pub missing: Vec<u32>,
     /// Where the ranks named run, as far as the records say.
@@ -225,10 +229,16 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
     } else if is_waiting {
         found.evidence.is_doubtful = true;
         found.evidence.notes.push("a rank seems to come late, and all others wait: more iterations decide".to_owned());
+    } else if let Some((groups, factor)) = &by_history.between {
+        found.is_slow("history", &[], by_history.since, &cells);
+        (found.between, found.times_slower) = (Some(groups.clone()), Some(*factor));
     } else if !by_history.faults.is_empty() || by_history.all.is_some() {
         found.became_slow(&by_history, &by_peers, &cells);
     } else if !by_peers.confirmed.is_empty() {
         found.is_slow("peers", &by_peers.confirmed, by_peers.since, &cells);
+    } else if let Some((groups, factor)) = &by_peers.between {
+        found.is_slow("peers", &[], None, &cells);
+        (found.between, found.times_slower) = (Some(groups.clone()), Some(*factor));
     } else if let Some(late) = Some(late_at_times(&lateness)).filter(|late| !late.is_empty()) {
         found.waits_at_times(&late);
     } else if let Some(slow) = Some(bursts(&cells)).filter(|slow| !slow.is_empty()) {
@@ -317,6 +327,7 @@ impl JobDiagnosis {
             destination: Vec::new(),
             connection: Vec::new(),
             ambiguous: Vec::new(),
+            between: None,
             missing: missing(job),
             whereabouts: BTreeMap::new(),
             since_iteration: None,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::statistics::{median, standard_normal};
 
+use super::between::{Between, between};
 use super::explain::{Shift, Terms, explain};
 use super::pair_times::PairTimes;
 use super::places::Fault;
@@ -35,6 +36,8 @@ const LEAST_BY_SIZE: f64 = 0.095_3;
 /// Neighbouring values are taken for no more alike than this. Source: our choice: nothing that is more alike has a
 /// mean.
 const MOST_ALIKE: f64 = 0.97;
+/// Least slowdown between groups, as a logarithm. Source: our choice: 20 %, so that noise hides and makes no side.
+const LEAST_GROUP: f64 = 0.182;
 /// Least slowdown of a whole job that is said, as a logarithm. Source: our choice: 5 %, because a job has phases.
 const LEAST_LEVEL: f64 = 0.048_8;
 
@@ -100,6 +103,8 @@ pub struct JobHistory {
     pub is_judged: bool,
     /// Alarms earlier in the job that are over.
     pub past: usize,
+    /// The groups between which messages became slower, if they explain more than single places, and the factor.
+    pub between: Option<(Between, f64)>,
     /// By which factor all that was measured became slower together.
     pub all: Option<f64>,
 }
@@ -138,6 +143,7 @@ pub fn history(cells: &PairTimes) -> JobHistory {
         }
         found.faults = last.faults.into_iter().map(|(fault, shift, _)| (fault, shift.exp())).collect();
         found.all = last.all;
+        found.between = last.between;
     }
     found
 }
@@ -147,6 +153,7 @@ pub fn history(cells: &PairTimes) -> JobHistory {
 struct Located {
     faults: Vec<(Fault, f64, Vec<u32>)>,
     all: Option<f64>,
+    between: Option<(Between, f64)>,
 }
 
 /// The iteration that divides the times of the worst place best, by likelihood.
@@ -329,7 +336,16 @@ fn located(cells: &PairTimes, since: usize, threshold: f64) -> Located {
         if cells.are_by_size { (LEAST_BY_SIZE, LEAST_BY_SIZE) } else { (LEAST_SHIFT, LEAST_LEVEL) };
     let found = explain(cells, &shifts, Terms { gain: threshold, least, level });
     let is_slower = found.level > least_level && found.level * found.level / (2.0 * level) >= threshold;
-    Located { faults: found.faults, all: is_slower.then(|| found.level.exp()) }
+    let factor = if is_slower { found.level } else { found.faults.first().map_or(0.0, |(_, shift, _)| *shift) };
+    let has = |is: fn(&Fault) -> bool| found.faults.iter().any(|(fault, ..)| is(fault));
+    let is_single = has(|fault| matches!(fault, Fault::Rank(_) | Fault::Source(_) | Fault::Destination(_)))
+        || (cells.twins().is_empty() && has(|fault| matches!(fault, Fault::Host(_))));
+    let groups = if factor > LEAST_GROUP && !is_single { between(cells, &shifts, factor / 2.0) } else { None };
+    Located {
+        faults: found.faults,
+        all: is_slower.then(|| found.level.exp()),
+        between: groups.map(|groups| (groups, factor.exp())),
+    }
 }
 
 /// How alike neighbouring values of a series are. On a loaded machine they are, and then many say little more than few.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kelpie_monitor::statistics::median;
 
+use super::between::{Between, between};
 use super::explain::{Shift, Terms, explain};
 use super::noise::{CHANCE, PeerNoise};
 use super::pair_times::PairTimes;
@@ -30,6 +31,8 @@ pub struct Peers {
     pub faults: Vec<Fault>,
     /// What stands out by more than noise makes, with its factor.
     pub confirmed: Vec<(Fault, f64)>,
+    /// The groups between which messages are slow, if no place stands out, and the factor.
+    pub between: Option<(Between, f64)>,
     /// Hot cells that no fault says.
     pub hot: usize,
     /// First iteration from which it was so.
@@ -62,8 +65,10 @@ pub fn peers(cells: &PairTimes) -> Peers {
     let faults = if hot.is_empty() { Vec::new() } else { lines(cells, &ratios, &hot) };
     let since = if hot.is_empty() { None } else { since(cells, &hot, &medians) };
     let confirmed = if ratios.is_empty() { Vec::new() } else { stand_out(cells, &recent, &ratios, &medians) };
+    let between = if confirmed.is_empty() && !ratios.is_empty() { groups(cells, &ratios) } else { None };
     Peers {
         faults,
+        between,
         confirmed,
         hot: hot.len(),
         since,
@@ -144,6 +149,23 @@ fn stand_out(
     };
     let faults: Vec<_> = found.faults.into_iter().filter(is_more).collect();
     faults.into_iter().map(|(fault, shift, _)| (fault, shift.exp())).collect()
+}
+
+/// The groups between which messages are slow: of which the slower ones are apart from all others.
+fn groups(cells: &PairTimes, ratios: &[(u32, f64)]) -> Option<(Between, f64)> {
+    let mut all: Vec<f64> = ratios.iter().map(|(_, ratio)| ratio.ln()).collect();
+    all.sort_unstable_by(f64::total_cmp);
+    let gaps = all.windows(2).map(|two| two[1] - two[0]).enumerate();
+    let (at, gap) = gaps.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    if gap < SLOWER.ln() {
+        return None;
+    }
+    let mut shifts = vec![Shift::default(); cells.pairs.len()];
+    for (cell, ratio) in ratios {
+        shifts[*cell as usize] = Shift { value: ratio.ln(), weight: 1.0 };
+    }
+    let found = between(cells, &shifts, all[at] + gap / 2.0)?;
+    Some((found, (median(&all[at + 1..])? - median(&all[..=at])?).exp()))
 }
 
 /// The faults that hot cells say, in the published order: rank, source, destination, connection.
