@@ -239,7 +239,7 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
     } else if let Some((groups, factor)) = &by_peers.between {
         found.is_slow("peers", &[], None, &cells);
         (found.between, found.times_slower) = (Some(groups.clone()), Some(*factor));
-    } else if let Some(late) = Some(late_at_times(&lateness)).filter(|late| !late.is_empty()) {
+    } else if let Some(late) = Some(late_at_times(&lateness)).filter(|late| !late.is_empty() && !cells.are_by_size) {
         found.waits_at_times(&late);
     } else if let Some(slow) = Some(bursts(&cells)).filter(|slow| !slow.is_empty()) {
         found.is_slow_at_times(&slow, &cells);
