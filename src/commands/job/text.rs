@@ -92,7 +92,11 @@ pub fn text(found: &JobDiagnosis, placement: Option<&Placement>) -> String {
     if let Some(between) = &found.between {
         let side = |ranks: &[u32], nth: usize| match &between.hosts {
             Some(hosts) => {
-                format!("{} {}", if hosts[nth].len() > 1 { "hosts" } else { "host" }, joined(hosts[nth].iter().cloned()))
+                format!(
+                    "{} {}",
+                    if hosts[nth].len() > 1 { "hosts" } else { "host" },
+                    joined(hosts[nth].iter().cloned())
+                )
             }
             None => format!("ranks {}", joined(ranks.iter().map(u32::to_string))),
         };
