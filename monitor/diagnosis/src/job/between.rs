@@ -124,8 +124,9 @@ mod tests {
         assert_eq!((both.from.len() + both.to.len(), both.both_ways, both.hosts), (12, true, None));
         let one = found(&|from, to| from >= 5 && to < 5).expect("one way");
         assert_eq!((one.from, one.to, one.both_ways), ((5..12).collect(), (0..5).collect(), false));
-        for is_slow in [|from, to| from == 3 || to == 3, |from, _| from == 3, |_, _| true, |_, _| false] {
-            let is_slow: fn(u32, u32) -> bool = is_slow;
+        let others: [fn(u32, u32) -> bool; 4] =
+            [|from, to| from == 3 || to == 3, |from, _| from == 3, |_, _| true, |_, _| false];
+        for is_slow in others {
             assert_eq!(found(&is_slow), None);
         }
     }
