@@ -1,9 +1,7 @@
 //! `kelpie job`: what a job suffers from, in words and as JSON. The judging lives in `kelpie_diagnosis`.
 
-mod event;
 mod records;
 mod run;
-mod text;
 mod watch;
 
 use std::fmt::Write as _;
@@ -17,6 +15,7 @@ use kelpie_diagnosis::job::{
 };
 use kelpie_examine::files::read_file;
 use kelpie_examine::job::files;
+use kelpie_reports::for_operators::job::{joined, text};
 use serde::Serialize;
 
 use crate::args::Common;
@@ -27,8 +26,6 @@ use crate::output::{plural, print, print_json};
 
 pub use run::{pairs, run};
 pub use watch::watch;
-
-use text::{joined, text};
 
 /// Runs `kelpie job diagnose`.
 pub fn diagnose(args: &JobArgs, common: Common) -> anyhow::Result<ExitCode> {

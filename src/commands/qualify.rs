@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kelpie_criteria::{Criteria, LearnOptions, NodeState, Norm, Results, ResultsReader};
 use kelpie_examine::files::{open, read_file, read_file_up_to};
-use kelpie_reports::qualification as text;
+use kelpie_reports::for_operators::fleet as text;
 use kelpie_selection::{Problem, Reason};
 use serde::Serialize;
 

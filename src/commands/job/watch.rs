@@ -1,5 +1,5 @@
 //! `kelpie job watch`: follows what a job writes, and says what changes. What is kept and judged lives in
-//! `kelpie_diagnosis`; files, state and schedulers in `kelpie_examine::job`; events are beside this file.
+//! `kelpie_diagnosis`; files, state and schedulers in `kelpie_examine::job`, events in the reports crate.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -17,11 +17,11 @@ use kelpie_examine::job::scheduler::{Scheduler, Step};
 use kelpie_examine::job::state::{WatchState, beside, lock};
 use kelpie_examine::outbox::Outbox;
 use kelpie_examine::tail::{FileChange, Tail};
+use kelpie_reports::for_operators::job::brief;
+use kelpie_reports::for_operators::job_event::WatchEvent;
 use kelpie_text::clean_json;
 use kelpie_topology::Cluster;
 
-use super::event::WatchEvent;
-use super::text::brief;
 use crate::args::Common;
 use crate::cli::WatchJobArgs;
 use crate::exit;

@@ -67,7 +67,7 @@ pub fn mismatch_at_times(job: &JobOperations) -> Option<Mismatch> {
     let share = found.len() as f64 / recent.len().max(1) as f64;
     let first = found.first()?;
     // What lasted for a while and is over is no fault now.
-    let is_odd: Vec<bool> = recent.iter().map(|one| odd(one).is_some()).collect();
+    let is_odd: Vec<bool> = recent.iter().map(|one| odd(job, one).is_some()).collect();
     let times = (0..is_odd.len()).filter(|at| is_odd[*at] && (*at == 0 || !is_odd[at - 1])).count();
     let is_same = found.iter().all(|one| one.ranks == first.ranks) && 2 * first.ranks.len() < recent[0].len();
     (is_same && times >= TIMES && share >= LEAST).then(|| Mismatch { share, ..first.clone() })

@@ -64,7 +64,7 @@ impl WatchEvent {
         if self.state == JobState::Silent {
             text.push_str("silent: ");
         }
-        text.push_str(&super::text(&self.diagnosis, self.placement.as_ref()).replace('\n', "\n  "));
+        text.push_str(&super::job::text(&self.diagnosis, self.placement.as_ref()).replace('\n', "\n  "));
         let what = if self.state == JobState::Well { "to take it back" } else { "to drain it" };
         for command in self.slurm.iter().chain(&self.kubernetes) {
             let _ = write!(text, "{what}: {command}\n  ");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kelpie_diagnosis::job::{FaultClass, JobDiagnosis, JobVerdict, Placement};
 
-use crate::output::plural;
+use kelpie_text::plural;
 
 /// Verdict, class and begin.
 fn verdict(found: &JobDiagnosis) -> String {
