@@ -682,7 +682,9 @@ fn every_bridge_that_redirects_is_named() {
 fn infiniband(files: &[(&str, &str)]) -> Examination {
     examined("mlx5", |write| {
         write(&format!("{PORT}/link_layer"), "InfiniBand\n");
-        files.iter().for_each(|(file, text)| write(file, text));
+        for (file, text) in files {
+            write(file, text);
+        }
     })
 }
 

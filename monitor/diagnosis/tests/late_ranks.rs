@@ -153,8 +153,8 @@ fn a_late_host_of_two_is_named_with_all_of_its_lateness() {
 fn what_is_late_or_slow_in_each_fifth_iteration_is_named() {
     let mut random = random(35);
     let ring: Vec<(u32, u32)> = (0..8).map(|rank| (rank, (rank + 1) % 8)).collect();
-    let late = |at: u64, rank| if at % 5 == 0 && rank == 3 { 30_000.0 } else { 0.0 };
-    let all = |at: u64, _, _| if at % 5 == 0 { 6.0 } else { 1.0 };
+    let late = |at: u64, rank| if at.is_multiple_of(5) && rank == 3 { 30_000.0 } else { 0.0 };
+    let all = |at: u64, _, _| if at.is_multiple_of(5) { 6.0 } else { 1.0 };
     for has_barrier in [false, true] {
         let job = Messages { pairs: &ring, iterations: 100, has_barrier, late: &late, factor: &|_, _, _| 1.0 };
         let found = job.judge(&mut random);

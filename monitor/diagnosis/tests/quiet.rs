@@ -1,6 +1,8 @@
 //! Hosts without a fault: quiet ones that are said to be busy, a little slow ones, and ones whose topology cannot be
 //! true.
 
+use std::fmt::Write as _;
+
 use kelpie_diagnosis::Matrix;
 use kelpie_diagnosis::host::{HostDiagnosis, HostQuestion, HostVerdict, diagnose};
 use kelpie_topology::HostTopology;
@@ -16,8 +18,8 @@ fn host(gbps: f64) -> HostTopology {
     let mut ports = Vec::new();
     for rnic in 0..RNICS {
         let own = if rnic == 5 { gbps } else { 504.0 };
-        nodes += &format!(", mlx5_{rnic}: rnic");
-        links += &format!(", {{a: mlx5_{rnic}, b: cpu{}, gbps: {own}}}", rnic / (RNICS / 2));
+        let _ = write!(nodes, ", mlx5_{rnic}: rnic");
+        let _ = write!(links, ", {{a: mlx5_{rnic}, b: cpu{}, gbps: {own}}}", rnic / (RNICS / 2));
         ports.push(format!("mlx5_{rnic}: 400"));
     }
     let ports = ports.join(", ");

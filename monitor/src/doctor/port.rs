@@ -114,12 +114,11 @@ fn lost_lanes(machine: &Machine, link: &PortLink, rate: &str) -> Option<(CheckSt
         Some(own) if trained < own as f64 => {
             Some((CheckState::Warn, format!("one lane, and the port could have {} Gbit/s", own / 1000)))
         }
-        Some(_) => None,
         None if ["HDR", "NDR", "XDR"].contains(&lane) => Some((
             CheckState::Warn,
             "one lane: a port of QSFP has lost the others, a port of SFP has no more".to_owned(),
         )),
-        None => None,
+        _ => None,
     }
 }
 

@@ -44,9 +44,8 @@ fn common_part(explanations: &[Vec<String>]) -> Option<String> {
     })
 }
 
-/// The answer on a host: verdict, slow links, causes and what to read next.
-pub fn text(found: &HostDiagnosis) -> String {
-    let mut text = String::new();
+/// The verdict, how many paths show it, and the noise.
+fn headline(text: &mut String, found: &HostDiagnosis) {
     let count = |state| found.paths.values().flat_map(|row| row.values()).filter(|known| **known == state).count();
     let all = found.paths.values().flat_map(|row| row.values()).count();
     let verdict = match found.verdict {
@@ -64,6 +63,12 @@ pub fn text(found: &HostDiagnosis) -> String {
         }
         (abnormal, _) => writeln!(text, "{verdict}: {abnormal} of {all} paths abnormal (noise {noise})"),
     };
+}
+
+/// The answer on a host: verdict, slow links, causes and what to read next.
+pub fn text(found: &HostDiagnosis) -> String {
+    let mut text = String::new();
+    headline(&mut text, found);
     for setting in &found.misconfiguration {
         let _ = writeln!(text, "wrong setting: {setting}");
     }
@@ -128,7 +133,8 @@ pub fn text(found: &HostDiagnosis) -> String {
             let links: Vec<String> = beside.iter().take(MOST_LINKS).map(|link| place(link)).collect();
             let more = beside.len().saturating_sub(MOST_LINKS);
             let more = if more > 0 { format!(" and {more} more (--json)") } else { String::new() };
-            writeln!(text, "cannot be ruled out: one of {}{more}", links.join(", "))
+            let any = if beside.len() > 1 { "one of " } else { "" };
+            writeln!(text, "cannot be ruled out: {any}{}{more}", links.join(", "))
         };
     }
     for [row, column] in &found.unexplained {

@@ -34,6 +34,7 @@ pub struct WatchEvent {
 
 impl WatchEvent {
     /// Cuts lists that are too long, and says so.
+    #[must_use]
     pub fn bounded(mut self) -> Self {
         let found = &mut self.diagnosis;
         let counts = [found.rank.len(), found.source.len(), found.destination.len()];

@@ -124,9 +124,9 @@ impl Baseline {
     }
 
     fn no_such_size(&self, sizes: &[u64]) -> String {
-        let (least, most) = (sizes.iter().min().unwrap_or(&0), sizes.iter().max().unwrap_or(&0));
-        let [first, last] = [self.times.first(), self.times.last()].map(|one| one.map_or(0, |(bytes, _)| *bytes));
-        format!("it has sizes from {first} to {last} bytes, and the job's collectives {least} to {most}")
+        let (smallest, largest) = (sizes.iter().min().unwrap_or(&0), sizes.iter().max().unwrap_or(&0));
+        let [least, most] = [self.times.first(), self.times.last()].map(|one| one.map_or(0, |(bytes, _)| *bytes));
+        format!("it has sizes from {least} to {most} bytes, and the job's collectives {smallest} to {largest}")
     }
 }
 

@@ -216,8 +216,8 @@ mod tests {
             .collect()
     }
 
-    fn of(took: Pairs<f64>) -> Option<BTreeMap<u32, f64>> {
-        offsets(&took, &took)
+    fn of(took: &Pairs<f64>) -> Option<BTreeMap<u32, f64>> {
+        offsets(took, took)
     }
 
     #[test]
@@ -240,14 +240,14 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_ahead_is_found_and_a_slow_side_is_no_clock() {
-        let ahead = of(took([0.0, 0.0, 700.0, 0.0], |_, _| 0.0)).expect("a clock");
+        let ahead = of(&took([0.0, 0.0, 700.0, 0.0], |_, _| 0.0)).expect("a clock");
         assert!((ahead[&2] - 700.0).abs() < 10.0 && ahead[&0].abs() < 10.0, "{ahead:?}");
-        let far = of(took([0.0, 0.0, 5e6, 0.0], |_, _| 0.0)).expect("a clock");
+        let far = of(&took([0.0, 0.0, 5e6, 0.0], |_, _| 0.0)).expect("a clock");
         assert!((far[&2] - 5e6).abs() < 10.0, "{far:?}");
         for by in [100.0, 200.0, 900.0] {
-            assert_eq!(of(took([0.0; 4], |from, _| if from == 2 { by } else { 0.0 })), None, "a slow source");
-            assert_eq!(of(took([0.0; 4], |_, to| if to == 2 { by } else { 0.0 })), None, "a slow destination");
+            assert_eq!(of(&took([0.0; 4], |from, _| if from == 2 { by } else { 0.0 })), None, "a slow source");
+            assert_eq!(of(&took([0.0; 4], |_, to| if to == 2 { by } else { 0.0 })), None, "a slow destination");
         }
-        assert_eq!(of(took([0.0; 4], |_, _| 0.0)), None);
+        assert_eq!(of(&took([0.0; 4], |_, _| 0.0)), None);
     }
 }

@@ -183,23 +183,7 @@ pub fn diagnose(question: JobQuestion<'_>) -> JobDiagnosis {
     (evidence.series, evidence.past_alarms) = (by_history.series, by_history.past);
     evidence.notes = notes(job, &cells, &clocks, &by_peers, &by_history);
     let stopped = stopped(job);
-    if !stopped.is_empty() {
-        let names: Vec<String> =
-            stopped.iter().take(MOST_NAMED).map(|(rank, at)| format!("{rank} (after iteration {at})")).collect();
-        let more = if stopped.len() > MOST_NAMED { ", …" } else { "" };
-        found.evidence.notes.push(format!(
-            "ranks without records of the end of the job: {}{more}; their process stopped, or their file ends early",
-            names.join(", ")
-        ));
-    }
-    if !found.missing.is_empty() {
-        let of = if job.members.is_empty() { job.ranks.unwrap_or(0) as usize } else { job.members.len() };
-        let note = format!(
-            "{} of {of} ranks have no record: their files are missing, or they never came",
-            found.missing.len()
-        );
-        found.evidence.notes.push(note);
-    }
+    found.tells_who_is_absent(job, &stopped);
     let lateness = lateness(job, &cells);
     let (mut late_ranks, mut maybe_late) = late(job, &lateness, None);
     let slower = pace(job);
@@ -291,6 +275,25 @@ impl JobDiagnosis {
             JobVerdict::Undecided if self.evidence.is_doubtful || !self.missing.is_empty() => 1.0,
             JobVerdict::Healthy => 0.5,
             JobVerdict::Undecided => 0.0,
+        }
+    }
+
+    /// Ranks whose records end early, with their last iteration, and ranks without any.
+    fn tells_who_is_absent(&mut self, job: &JobOperations, stopped: &[(u32, u64)]) {
+        if !stopped.is_empty() {
+            let names: Vec<String> =
+                stopped.iter().take(MOST_NAMED).map(|(rank, at)| format!("{rank} (after iteration {at})")).collect();
+            let more = if stopped.len() > MOST_NAMED { ", …" } else { "" };
+            self.evidence.notes.push(format!(
+                "ranks without records of the end of the job: {}{more}; their process stopped, or their file ends early",
+                names.join(", ")
+            ));
+        }
+        if !self.missing.is_empty() {
+            let of = if job.members.is_empty() { job.ranks.unwrap_or(0) as usize } else { job.members.len() };
+            let missing = self.missing.len();
+            let note = format!("{missing} of {of} ranks have no record: their files are missing, or they never came");
+            self.evidence.notes.push(note);
         }
     }
 
@@ -476,8 +479,12 @@ impl JobDiagnosis {
                 Fault::Ambiguous(source, destination) => self.ambiguous.push((source, destination)),
             }
         }
-        [&mut self.rank, &mut self.source, &mut self.destination].into_iter().for_each(|ranks| ranks.sort_unstable());
-        [&mut self.connection, &mut self.ambiguous].into_iter().for_each(|pairs| pairs.sort_unstable());
+        for ranks in [&mut self.rank, &mut self.source, &mut self.destination] {
+            ranks.sort_unstable();
+        }
+        for pairs in [&mut self.connection, &mut self.ambiguous] {
+            pairs.sort_unstable();
+        }
         self.host.sort_unstable();
         let is_named = |twins: &[u32; 2]| faults.iter().any(|(fault, _)| *fault == Fault::Host(twins[0]));
         for twins in cells.twins().into_iter().filter(is_named) {

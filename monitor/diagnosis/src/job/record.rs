@@ -355,7 +355,8 @@ fn of_peer(rank: u32, done: &InspectedPeer) -> Operation {
     }
 }
 
-/// A host as a record names it. What would break a line is replaced, not left out: it could be another host's name then.
+/// A host as a record names it. What would break a line is replaced, not left out: it could be another host's name
+/// then.
 pub fn host_name(text: &str) -> String {
     let plain = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
     text.chars().map(plain).take(256).collect()
