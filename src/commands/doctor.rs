@@ -149,18 +149,13 @@ pub(super) fn show(text: &mut String, check: &Check, verbose: bool, width: Optio
 /// Writes `words` behind `start`, wrapped at `width` with the rest behind `indent` spaces; one line without a width.
 fn lines(text: &mut String, start: &str, indent: usize, words: &str, width: Option<usize>, look: &Style) {
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
-    let mut rows: Vec<String> = vec![String::new()];
-    for word in words.split_whitespace() {
-        let row = rows.last_mut().expect("there is one from the start");
-        if row.is_empty() {
-            word.clone_into(row);
-        } else if row.chars().count() + 1 + word.chars().count() <= room {
-            row.push(' ');
-            row.push_str(word);
-        } else {
-            rows.push(word.to_owned());
-        }
-    }
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole_words = textwrap::Options::new(room)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+    let rows = textwrap::wrap(&words, whole_words);
     for (index, row) in rows.iter().enumerate() {
         let before = if index == 0 { start.to_owned() } else { " ".repeat(indent) };
         let _ = writeln!(text, "{before}{}", look.apply_to(row));

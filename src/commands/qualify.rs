@@ -2,15 +2,14 @@
 //! What is learnt and judged lives in `kelpie_criteria`, what is selected in `kelpie_selection`, and their words in
 //! reports.
 
-use std::fs::{File, Permissions};
-use std::io::{BufReader, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kelpie_criteria::{Criteria, LearnOptions, NodeState, Norm, Results, ResultsReader};
 use kelpie_examine::files::{open, read_file, read_file_up_to};
+use kelpie_reports::folder::write_file;
 use kelpie_reports::for_operators::fleet as text;
 use kelpie_selection::{Problem, Reason};
 use serde::Serialize;
@@ -61,7 +60,8 @@ fn learn(args: &LearnArgs, common: Common) -> anyhow::Result<ExitCode> {
     let norm = if args.norm == NormArg::Area { Norm::Area } else { Norm::Xmax };
     let options = LearnOptions { alpha: args.alpha, norm, floors: args.floor.iter().cloned().collect() };
     let learned = Criteria::learn(&results, &options)?;
-    write(&args.out, &learned.criteria).with_context(|| args.out.display().to_string())?;
+    let text = serde_json::to_string(&learned.criteria)? + "\n";
+    write_file(&args.out, text.as_bytes(), true).with_context(|| args.out.display().to_string())?;
     if common.json {
         let (criteria, unsettled) = (&learned.criteria, &learned.unsettled[..]);
         print_json(&LearntDocument { criteria, nodes: results.nodes.len(), unsettled })?;
@@ -70,23 +70,6 @@ fn learn(args: &LearnArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     note(&format!("criteria {}", args.out.display()));
     Ok(exit::HEALTHY)
-}
-
-/// Replaces the file as a whole.
-fn write(path: &Path, criteria: &Criteria) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    {
-        let mut writer = std::io::BufWriter::new(file.as_file_mut());
-        serde_json::to_writer(&mut writer, criteria)?;
-        writer.write_all(b"\n")?;
-        writer.flush()?;
-    }
-    file.as_file().sync_all()?;
-    let file: File = file.persist(path)?;
-    // A temporary file is its owner's alone; criteria are for all.
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    Ok(())
 }
 
 fn judge(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> {

@@ -1,11 +1,9 @@
 //! Dynamic balance of a ring at work: one port of a host is slow, and QPs move away from it, as many as are best.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::DualPortLab;
+use super::ranks::RunningRanks;
 
 /// QPs that share a message, and what each host contributes. A part has 16 KiB.
 const QPS: u32 = 8;
@@ -15,35 +13,16 @@ const SIZE: &str = "256KiB";
 const ITERATIONS: u32 = 30;
 const JUDGED: u32 = 5;
 
-/// Two agents that are ranks, beside the hosts' own.
+/// Two ranks.
 struct Ring<'l> {
     lab: &'l DualPortLab,
+    _ranks: RunningRanks<'l>,
 }
 
 impl<'l> Ring<'l> {
     fn start(lab: &'l DualPortLab) -> Self {
-        lab.copy_programs();
-        let mut file = "kelpie: ranks/1\nplain: true\nranks:\n".to_owned();
-        for (host, address) in [("a", "10.8.0.1:7490"), ("b", "10.8.0.2:7490")] {
-            lab.in_guest(
-                host,
-                &format!(
-                    "(setsid /run/steered/kelpie agent --listen {address} --plain --device rxe0 >/run/balanced.log 2>&1 & \
-                     echo $! >/run/balanced.pid)"
-                ),
-            );
-            let tuning = "{ack_timeout: 20}";
-            let _ = writeln!(file, "  - {{agent: \"{address}\", device: rxe0, gid_index: 1, tuning: {tuning}}}");
-        }
-        fs::write(lab.dir.join("share/balanced.yaml"), file).expect("the share is writable");
-        let started = Instant::now();
-        for host in ["a", "b"] {
-            while !lab.in_guest(host, "cat /run/balanced.log").contains("agent is ready") {
-                assert!(started.elapsed() < Duration::from_secs(40), "agents start");
-                thread::sleep(Duration::from_millis(200));
-            }
-        }
-        Self { lab }
+        let ranks = ["a", "b"].map(|host| (host, 10, "{ack_timeout: 20}".to_owned()));
+        Self { lab, _ranks: RunningRanks::start(lab, "balanced", &ranks) }
     }
 
     /// Runs the ring; what it said, and the time of the slowest message of each iteration. Units: ms.
@@ -67,9 +46,6 @@ impl<'l> Ring<'l> {
 
 impl Drop for Ring<'_> {
     fn drop(&mut self) {
-        for host in ["a", "b"] {
-            self.lab.in_guest(host, "kill -9 $(cat /run/balanced.pid); rm -f /run/balanced.*");
-        }
         for side in ["left", "right"] {
             self.lab.at_port('b', side, &["clear"]);
         }

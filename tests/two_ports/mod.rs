@@ -5,6 +5,7 @@ mod balance;
 mod checks;
 mod hosts;
 mod probing;
+mod ranks;
 mod ring;
 mod steering;
 

@@ -1,48 +1,26 @@
 //! A ring all-reduce between agents over real verbs, and what `job diagnose` says of a late rank, a slow link and a
 //! stopped process.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use super::DualPortLab;
+use super::ranks::{RankOfLab, RunningRanks};
 
 /// Hosts take turns, so that each message crosses the leaf: the rank's host, and its agent's number there.
 const RANKS: [(&str, u32); 6] = [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)];
 
-/// Agents that are ranks, beside the hosts' own.
+/// The ranks, and what is done to them.
 struct Ring<'l> {
     lab: &'l DualPortLab,
+    _ranks: RunningRanks<'l>,
 }
 
 impl<'l> Ring<'l> {
     fn start(lab: &'l DualPortLab) -> Self {
-        lab.copy_programs();
-        let mut file = "kelpie: ranks/1\nplain: true\nranks:\n".to_owned();
-        for (rank, (host, number)) in RANKS.iter().enumerate() {
-            let address = format!("10.8.0.{}:{}", if *host == "a" { 1 } else { 2 }, 7480 + number);
-            lab.in_guest(
-                host,
-                &format!(
-                    "(setsid /run/steered/kelpie agent --listen {address} --plain --device rxe0 >/run/rank{number}.log 2>&1 & \
-                     echo $! >/run/rank{number}.pid)"
-                ),
-            );
-            let tuning = format!("{{ack_timeout: 20, udp_source_port: {}}}", 50_000 + rank);
-            let _ = writeln!(file, "  - {{agent: \"{address}\", device: rxe0, gid_index: 1, tuning: {tuning}}}");
-        }
-        fs::write(lab.dir.join("share/ranks.yaml"), file).expect("the share is writable");
-        let started = Instant::now();
-        for (host, number) in RANKS {
-            while !lab.in_guest(host, &format!("cat /run/rank{number}.log")).contains("agent is ready") {
-                assert!(started.elapsed() < Duration::from_secs(40), "agents start");
-                thread::sleep(Duration::from_millis(200));
-            }
-        }
-        Self { lab }
+        let tuning = |rank: usize| format!("{{ack_timeout: 20, udp_source_port: {}}}", 50_000 + rank);
+        let of = |(rank, (host, number)): (usize, &(&'static str, u32))| (*host, *number, tuning(rank));
+        let ranks: Vec<RankOfLab<'_>> = RANKS.iter().enumerate().map(of).collect();
+        Self { lab, _ranks: RunningRanks::start(lab, "ranks", &ranks) }
     }
 
     /// Runs the job of this name with these arguments, and this in the background of a guest; what is said of it.
@@ -63,9 +41,6 @@ impl<'l> Ring<'l> {
 
 impl Drop for Ring<'_> {
     fn drop(&mut self) {
-        for (host, number) in RANKS {
-            self.lab.in_guest(host, &format!("kill -9 $(cat /run/rank{number}.pid); rm -f /run/rank{number}.*"));
-        }
         self.lab.in_guest("a", "tc qdisc del dev bond0 root 2>/dev/null");
     }
 }

@@ -1,7 +1,7 @@
 //! Reading of files that users name: bounded in length and, for pipes, in time.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, BufWriter, Read as _, Write};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -51,6 +51,23 @@ pub fn read_file_up_to(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
         bail!(too_long());
     }
     Ok(bytes)
+}
+
+/// Replaces a file as a whole by what `write` writes, once that is on the disk.
+///
+/// # Errors
+///
+/// `write` says so, or the folder or the disk does not take it; then the file is as it was.
+pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut writer = BufWriter::new(file.as_file_mut());
+    write(&mut writer)?;
+    writer.flush()?;
+    drop(writer);
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Opens a file to read; of a pipe it waits for the writer, as long as one may be waited for.

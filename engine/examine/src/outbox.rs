@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use crate::files::read_file_up_to;
+use crate::files::{read_file_up_to, replace};
 use crate::program::run;
 
 /// How long a command may take. Source: our choice, because an event is to be out within 10 s.
@@ -358,16 +358,14 @@ fn latest_line(number: u64) -> [u8; HEAD] {
 
 /// Replaces the queue as a whole, and opens it to append.
 fn replaced(path: &Path, latest: u64, waiting: &VecDeque<PendingEvent>) -> anyhow::Result<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut text = latest_line(latest).to_vec();
-    for one in waiting {
-        serde_json::to_writer(&mut text, &Line::Waits(one.clone()))?;
-        text.push(b'\n');
-    }
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(&text)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
+    replace(path, |writer| {
+        writer.write_all(&latest_line(latest))?;
+        for one in waiting {
+            serde_json::to_writer(&mut *writer, &Line::Waits(one.clone()))?;
+            writer.write_all(b"\n")?;
+        }
+        Ok(())
+    })?;
     OpenOptions::new().append(true).open(path).context("it was just written")
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kelpie_fabric::Solver;
 use kelpie_fabric::compare::{Setting, SettingComparison, Transmit, compare};
+use kelpie_reports::folder::write_file;
 use kelpie_reports::site::{Curve, Curves};
 use serde_json::json;
 
@@ -162,10 +163,7 @@ fn draw(dir: &Path, comparison: &SettingComparison) -> anyhow::Result<()> {
         let (x_label, y_label) = (format!("{x}: {title}"), y.to_owned());
         let curves = Curves { x_label, y_label, curves: series.iter().map(curve).collect() };
         let svg = curves.svg().with_context(|| path.display().to_string())?;
-        let new = dir.join(format!(".{name}.new"));
-        std::fs::write(&new, svg)
-            .and_then(|()| std::fs::rename(&new, &path))
-            .with_context(|| path.display().to_string())?;
+        write_file(&path, svg.as_bytes(), true).with_context(|| path.display().to_string())?;
     }
     Ok(())
 }

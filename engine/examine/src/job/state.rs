@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::files::read_file_up_to;
+use crate::files::{read_file_up_to, replace};
 use crate::tail::Position;
 use anyhow::Context as _;
 use kelpie_diagnosis::job::{JobKey, Said, Window};
@@ -109,14 +109,6 @@ impl WatchState {
     /// # Errors
     /// The folder or the disk does not take it.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        let mut writer = std::io::BufWriter::new(file.as_file_mut());
-        serde_json::to_writer(&mut writer, self)?;
-        writer.flush()?;
-        drop(writer);
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
+        replace(path, |writer| Ok(serde_json::to_writer(writer, self)?))
     }
 }
