@@ -42,7 +42,7 @@ pub enum Security {
 
 impl Security {
     /// What a file asks for with its keys `tls` and `plain`.
-    pub(crate) fn of_keys(tls: Option<&TlsFiles>, plain: bool) -> Self {
+    pub fn of_keys(tls: Option<&TlsFiles>, plain: bool) -> Self {
         match tls {
             Some(files) => Self::Tls(files.clone()),
             None if plain => Self::Plain,
@@ -51,7 +51,7 @@ impl Security {
     }
 
     /// The rule that these two keys break, with the key.
-    pub(crate) fn broken_rule(tls: Option<&TlsFiles>, plain: bool) -> Option<(String, String)> {
+    pub fn broken_rule(tls: Option<&TlsFiles>, plain: bool) -> Option<(String, String)> {
         let is_broken = plain && tls.is_some();
         is_broken.then(|| ("plain".to_owned(), "`tls` is given as well; leave one of them out".to_owned()))
     }
@@ -123,7 +123,7 @@ pub enum TlsError {
 
 impl TlsFiles {
     /// Makes paths absolute that are relative to the folder of `file`, which names them.
-    pub(crate) fn resolve(&mut self, file: &Path) -> std::io::Result<()> {
+    pub fn resolve(&mut self, file: &Path) -> std::io::Result<()> {
         let Some(folder) = file.parent() else { return Ok(()) };
         for path in [&mut self.ca, &mut self.identity] {
             *path = std::path::absolute(folder.join(&*path))?;
