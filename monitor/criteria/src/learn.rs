@@ -22,12 +22,14 @@ pub struct LearnOptions {
     pub norm: Norm,
     /// By metric, what its typical value must reach, whatever most nodes measure.
     pub floors: BTreeMap<String, f64>,
+    /// By metric, another alpha: latencies of healthy nodes differ more than their throughput.
+    pub alphas: BTreeMap<String, f64>,
 }
 
 impl Default for LearnOptions {
     /// Source: SuperBench, section 3.4, for alpha.
     fn default() -> Self {
-        Self { alpha: 0.95, norm: Norm::default(), floors: BTreeMap::new() }
+        Self { alpha: 0.95, norm: Norm::default(), floors: BTreeMap::new(), alphas: BTreeMap::new() }
     }
 }
 
@@ -105,8 +107,9 @@ impl Criteria {
     /// # Errors
     /// Most nodes are below a floor, or an option breaks a rule.
     pub fn learn(results: &Results, options: &LearnOptions) -> Result<Learned, LearnError> {
-        if !(options.alpha > 0.0 && options.alpha < 1.0) {
-            return Err(LearnError::Alpha(options.alpha));
+        let mut alphas = options.alphas.values().chain([&options.alpha]);
+        if let Some(alpha) = alphas.find(|alpha| !(**alpha > 0.0 && **alpha < 1.0)) {
+            return Err(LearnError::Alpha(*alpha));
         }
         let known: BTreeSet<&str> = results.metrics.iter().map(|(name, _)| name.as_str()).collect();
         let unknown: Vec<&str> =
@@ -206,6 +209,7 @@ fn learn_one(
 ) -> Result<(Criterion, bool), LearnError> {
     let nodes: Vec<(u32, &[f64])> = metric.nodes().collect();
     let floor = options.floors.get(name).copied();
+    let alpha = options.alphas.get(name).copied().unwrap_or(options.alpha);
     let below = |values: &[f64]| floor.is_some_and(|floor| is_below(values, floor, metric.direction.better));
     if let Some(floor) = floor {
         let below = nodes.iter().filter(|(_, values)| below(values)).count();
@@ -222,7 +226,7 @@ fn learn_one(
         (criterion, repeatability) = (healthy[found.place], found.repeatability);
         let is_alike = |node: &usize| {
             !below(nodes[*node].1)
-                && similarity(nodes[criterion].1, nodes[*node].1, options.norm) > options.alpha + EPSILON
+                && similarity(nodes[criterion].1, nodes[*node].1, options.norm) > alpha + EPSILON
         };
         let now: Vec<usize> = (0..nodes.len()).filter(is_alike).collect();
         is_settled = now == healthy;
@@ -241,7 +245,7 @@ fn learn_one(
         criterion: nodes[criterion].1.to_vec(),
         defects,
         repeatability,
-        alpha: options.alpha,
+        alpha,
         norm: options.norm,
         floor,
         direction: metric.direction.clone(),
@@ -352,7 +356,7 @@ impl Criteria {
 
 impl Criterion {
     /// How good values are, in ascending order, and whether they fail.
-    fn judge(&self, values: &[f64]) -> (f64, bool) {
+    pub(crate) fn judge(&self, values: &[f64]) -> (f64, bool) {
         let better = self.direction.better;
         let alike = one_sided(values, &self.criterion, self.norm, better);
         let is_below = self.floor.is_some_and(|floor| is_below(values, floor, better));

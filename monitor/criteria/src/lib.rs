@@ -2,14 +2,22 @@
 //! from all nodes, and a node whose measurements are unlike that is defective. Pure: no clock, no I/O but of the
 //! readers, no randomness.
 
+mod decide;
+mod fleet;
 mod learn;
 mod medoid;
 mod results;
 mod similarity;
+mod unit;
 
+pub use decide::{Decision, PairTable};
+pub use fleet::{
+    FleetJudge, FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification, SlowPath,
+};
 pub use learn::{
     Criteria, CriteriaError, Criterion, FailedMetric, LearnError, LearnOptions, Learned, NodeState, NodeVerdict,
     Verdicts,
 };
 pub use results::{Better, Direction, MetricResults, Results, ResultsError, ResultsReader};
 pub use similarity::{Norm, one_sided, similarity};
+pub use unit::{HostFailure, Outcome, Unit, UnitKey, UnitValue};

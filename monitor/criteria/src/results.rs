@@ -223,6 +223,27 @@ impl ResultsReader {
         Ok(())
     }
 
+    /// Takes what a node measured of a metric.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn push(
+        &mut self,
+        node: &str,
+        metric: &str,
+        component: Option<&str>,
+        direction: &Direction,
+        samples: &[f64],
+    ) -> Result<(), String> {
+        self.take(ResultLine {
+            node: node.to_owned(),
+            metric: metric.to_owned(),
+            component: component.map(ToOwned::to_owned),
+            direction: direction.clone(),
+            samples: samples.to_vec(),
+        })
+    }
+
     /// What was left out, for people.
     pub fn notes(&self) -> &[String] {
         &self.notes
