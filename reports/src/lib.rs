@@ -15,6 +15,7 @@ pub mod gate;
 pub mod identity;
 mod junit;
 mod markdown;
+pub mod qualification;
 pub mod recipe;
 pub mod repeats;
 mod signal_history;

@@ -161,7 +161,7 @@ mod tests {
     fn the_rows_name_each_other_form_no_circle_and_keep_to_what_is_never() {
         for (package, right_below_it) in LAYERS {
             assert!(!below(package).contains(package), "{package} is below itself");
-            for name in *right_below_it {
+            for name in right_below_it {
                 assert!(right_below(name).is_some(), "{package} is above {name}, which has no row");
             }
         }

@@ -1,4 +1,8 @@
 //! A fleet: hosts with agents by an inventory, rounds over them, and what a qualification does to each.
 
 pub mod inventory;
+mod measure;
+pub mod plan;
 pub mod rounds;
+pub mod scan;
+pub mod traffic;

@@ -132,7 +132,8 @@ struct Judged<'u> {
 
 impl<'u> FleetJudge<'u> {
     /// Holds units against criteria, or, where there is none of a metric, against what most nodes measure. The names of
-    /// the metrics in `given`, and in floors and alphas, are those of the values, with or without the component.
+    /// the metrics in `given`, and in floors and alphas, are those of the values, with or without the component; of floors
+    /// and alphas without the distance, too.
     ///
     /// # Errors
     /// Most nodes are below a floor, or an option breaks a rule.
@@ -177,7 +178,10 @@ impl<'u> FleetJudge<'u> {
                 self.without.insert(name.clone(), few);
                 continue;
             }
-            let of = |map: &BTreeMap<String, f64>| map.get(name).or_else(|| map.get(base)).copied();
+            let stem = base.split('.').next().unwrap_or(base);
+            let of = |map: &BTreeMap<String, f64>| {
+                map.get(name).or_else(|| map.get(base)).or_else(|| map.get(stem)).copied()
+            };
             learn.floors.extend(of(&options.floors).map(|floor| (name.clone(), floor)));
             learn.alphas.extend(of(&options.alphas).map(|alpha| (name.clone(), alpha)));
             for ((from, to), Judged { value, .. }) in judged {

@@ -14,7 +14,7 @@ const MOST_ROUNDS: usize = 100;
 const EPSILON: f64 = 1e-12;
 
 /// How criteria are learnt.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnOptions {
     /// What is no more alike than this is defective.
     pub alpha: f64,

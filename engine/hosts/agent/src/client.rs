@@ -21,7 +21,7 @@ use tokio_util::codec::Framed;
 use crate::security::{Pipe, Security, TlsError, server_name};
 use crate::socket::tune;
 use crate::steps::{ExperimentStep, StepsRequest, StepsResponse};
-use crate::wire::{ControllerCodec, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError, within};
+use crate::wire::{ControllerCodec, FRAME_LIMIT, HELLO_LIMIT, Hello, Messages, PROTOCOL, Welcome, WireError, within};
 
 /// How long connecting and the first exchange may take, each.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -142,6 +142,20 @@ impl AgentClient {
     /// # Errors
     /// Where it cannot be reached, is not trusted or refuses.
     pub async fn connect(address: &str, security: &Security, controller: &str) -> Result<Self, ClientError> {
+        Self::connect_for(address, security, controller, FRAME_LIMIT).await
+    }
+
+    /// As [`AgentClient::connect`], for answers of up to so many bytes: who speaks to many agents has no memory for the
+    /// longest of each.
+    ///
+    /// # Errors
+    /// As [`AgentClient::connect`].
+    pub async fn connect_for(
+        address: &str,
+        security: &Security,
+        controller: &str,
+        answers_up_to: usize,
+    ) -> Result<Self, ClientError> {
         let mut opening = Framed::new(reach(address, security).await?, Messages::<Welcome>::up_to(HELLO_LIMIT));
         let hello = Hello { kelpie: PROTOCOL.to_owned(), controller: controller.to_owned() };
         let exchange = async {
@@ -159,7 +173,7 @@ impl AgentClient {
             Security::Plain | Security::Loopback => ClientError::Silent { address: address.clone() },
         });
         accept(&address, welcome?)?;
-        let transport = opening.map_codec(|_| ControllerCodec::default());
+        let transport = opening.map_codec(|_| ControllerCodec::answers_up_to(answers_up_to));
         let rpc = tarpc::client::new(Config::default(), transport);
         // Whoever waits for an answer learns how it ended.
         let dispatch = tokio::spawn(async { drop(rpc.dispatch.await) });

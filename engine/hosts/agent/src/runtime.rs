@@ -12,7 +12,7 @@ pub(crate) fn with_one_worker() -> std::io::Result<Runtime> {
 }
 
 /// How many files the process may open, once it may open as many as it can: connections are files.
-pub(crate) fn most_files() -> usize {
+pub fn most_files() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // Refused, the limit stays what it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });

@@ -254,7 +254,14 @@ pub struct ControllerCodec(Messages<AgentMessage>);
 
 impl Default for ControllerCodec {
     fn default() -> Self {
-        Self(Messages::up_to(FRAME_LIMIT))
+        Self::answers_up_to(FRAME_LIMIT)
+    }
+}
+
+impl ControllerCodec {
+    /// Takes answers of up to so many bytes.
+    pub fn answers_up_to(limit: usize) -> Self {
+        Self(Messages::between(limit, FRAME_LIMIT))
     }
 }
 

@@ -24,7 +24,9 @@ pub use rounds::{RoundResult, TrafficRound};
 
 use capacity::Capacity;
 
-pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, controller_name, failure, peers_of};
+pub use agents::controller_name;
+
+pub(crate) use agents::{Agents, PATIENCE_AT_OPEN, PATIENCE_LATER, failure, peers_of};
 
 /// Two hosts with agents.
 #[derive(Debug)]

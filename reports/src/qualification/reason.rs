@@ -1,0 +1,119 @@
+//! A node in one line: as JSON, as a reason that a scheduler keeps, and as LBNL's Node Health Check (NHC) writes it.
+
+use kelpie_criteria::{Better, FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification};
+use kelpie_text::clean;
+use serde::Serialize;
+
+/// Longest reason. Units: bytes. Source: our choice; what lists of nodes show.
+const LONGEST: usize = 200;
+
+/// A number with as many digits as people compare.
+pub(super) fn value(value: f64) -> String {
+    let digits = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Why a node is drained, with this run's number: `kelpie: run=7 check=pair metric=pair_bandwidth.leaf got=98.0
+/// want=392 Gb/s`. None of a node that is not out.
+pub fn reason(run: i64, node: &NodeQualification) -> Option<String> {
+    let fault = (node.state == FleetState::Out).then(|| node.faults.first())??;
+    let NodeFault { check, component, measured, detail } = fault;
+    let port = if component.is_empty() { String::new() } else { format!(" port={component}") };
+    let what = match measured {
+        Some(MeasuredFault { metric, got, want, unit, .. }) => {
+            let metric = if metric == check { String::new() } else { format!(" metric={metric}") };
+            format!("{metric} got={} want={} {unit}", value(*got), value(*want))
+        }
+        None => format!(" failed: {detail}"),
+    };
+    // Schedulers keep one line.
+    let mut text = clean(&format!("kelpie: run={run}{port} check={check}{what}")).replace(['\n', '\r', '\t'], " ");
+    if let Some((end, _)) = text.char_indices().find(|(at, letter)| at + letter.len_utf8() > LONGEST) {
+        text.truncate(end);
+    }
+    Some(text)
+}
+
+#[derive(Serialize)]
+struct NodeLine<'n> {
+    run: i64,
+    node: &'n str,
+    state: FleetState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(flatten)]
+    rest: NodeRest<'n>,
+}
+
+#[derive(Serialize)]
+struct NodeRest<'n> {
+    faults: &'n [NodeFault],
+    unsure: &'n [String],
+    values: usize,
+}
+
+/// A node as a line of JSON, without the line's end.
+///
+/// # Errors
+/// Only what JSON cannot hold.
+pub fn node_line(run: i64, name: &str, node: &NodeQualification) -> serde_json::Result<String> {
+    let rest = NodeRest { faults: &node.faults, unsure: &node.unsure, values: node.values };
+    serde_json::to_string(&NodeLine { run, node: name, state: node.state, reason: reason(run, node), rest })
+}
+
+/// What NHC says of a node: `n1 | Healthy`, or `n1 | ERROR: pair_bandwidth.leaf: expected >= 372 Gb/s, but measured 98.0
+/// Gb/s`. The limit is the least that passes.
+pub fn nhc_line(verdict: &FleetVerdict, name: &str, node: &NodeQualification) -> String {
+    let fault = match (node.state, node.faults.first()) {
+        (FleetState::In, _) => return format!("{name} | Healthy"),
+        (FleetState::Out, Some(fault)) => fault,
+        _ => return format!("{name} | UNKNOWN: {}", node.unsure.join("; ")),
+    };
+    let Some(MeasuredFault { metric, got, want, unit, .. }) = &fault.measured else {
+        return format!("{name} | ERROR: {}: {}", fault.check, fault.detail);
+    };
+    let full = if fault.component.is_empty() { metric.clone() } else { format!("{metric}[{}]", fault.component) };
+    let criterion = verdict.criteria.metrics.get(&full);
+    let alpha = criterion.map_or(1.0, |criterion| criterion.alpha);
+    let (sign, limit) = match criterion.map(|criterion| criterion.direction.better) {
+        Some(Better::Lower) => ("<=", want / alpha),
+        _ => (">=", want * alpha),
+    };
+    format!("{name} | ERROR: {full}: expected {sign} {} {unit}, but measured {} {unit}", value(limit), value(*got))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(measured: Option<MeasuredFault>, detail: &str) -> NodeQualification {
+        let fault = NodeFault { check: "pair".to_owned(), component: String::new(), measured, detail: detail.to_owned() };
+        NodeQualification { state: FleetState::Out, faults: vec![fault], unsure: Vec::new(), values: 3 }
+    }
+
+    fn slow() -> MeasuredFault {
+        let (metric, unit) = ("pair_bandwidth.leaf".to_owned(), "Gb/s".to_owned());
+        MeasuredFault { metric, got: 98.04, want: 392.1, unit, similarity: 0.25 }
+    }
+
+    #[test]
+    fn a_reason_says_run_check_and_both_values_in_one_short_line() {
+        let text = reason(7, &node(Some(slow()), "")).expect("out");
+        assert_eq!(text, "kelpie: run=7 check=pair metric=pair_bandwidth.leaf got=98.0 want=392 Gb/s");
+        let text = reason(7, &node(None, &format!("no agent:\n{}", "x".repeat(300)))).expect("out");
+        assert!(text.starts_with("kelpie: run=7 check=pair failed: no agent: xxx") && text.len() <= LONGEST, "{text}");
+        let unknown = NodeQualification { state: FleetState::Unknown, ..node(Some(slow()), "") };
+        assert_eq!(reason(7, &unknown), None, "nothing is done to a node of which nobody knows");
+    }
+
+    #[test]
+    fn nhc_hears_what_was_expected() {
+        let line = nhc_line(&FleetVerdict::default(), "n1", &node(Some(slow()), ""));
+        assert_eq!(line, "n1 | ERROR: pair_bandwidth.leaf: expected >= 392 Gb/s, but measured 98.0 Gb/s");
+    }
+}
