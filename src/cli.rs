@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod fabric;
 pub mod findings;
 mod host;
+pub mod inventory;
 mod job;
 mod notify;
 pub mod paths;
@@ -147,7 +148,11 @@ pub enum Command {
     /// Compute what jobs get from a fabric of many hosts
     #[command(subcommand)]
     Fabric(fabric::FabricCommand),
-    /// Qualify a fleet: learn what healthy nodes measure, judge nodes, select checks
+    /// Make and check inventories: the hosts of a cluster
+    #[command(subcommand)]
+    Inventory(inventory::InventoryCommand),
+
+    /// Qualify a fleet: measure its hosts, learn what healthy ones measure, judge nodes, select checks
     #[command(subcommand)]
     Qualify(qualify::QualifyCommand),
     /// Serve this host to a controller

@@ -13,6 +13,7 @@ mod fabric;
 mod generate;
 mod host;
 mod import;
+mod inventory;
 mod job;
 mod labels;
 mod measure;
@@ -64,6 +65,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => calibrate::run(args, common),
         Command::Paths(command) => paths::run(command, common),
         Command::Fabric(command) => fabric::run(command, common),
+        Command::Inventory(command) => inventory::run(command, common),
         Command::Qualify(command) => qualify::run(command, common),
         Command::Agent(args) => agent::run(args, common),
         Command::Doctor(args) => doctor::run(args, common),

@@ -103,6 +103,23 @@ impl ProgressDisplay {
         self.bar.set_message(format!("{rnic} to {endpoint}"));
     }
 
+    /// Progress over the units of a fleet.
+    pub fn of_units() -> Self {
+        let progress = Self::until(None, None);
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} units{msg}, {eta} left");
+        progress.bar.set_style(style.expect("the template is a constant"));
+        progress
+    }
+
+    /// So many units of all are done, and so many hosts do not answer.
+    pub fn units(&self, done: usize, all: usize, gone: usize) {
+        self.bar.set_length(all as u64);
+        self.bar.set_position(done as u64);
+        if gone > 0 {
+            self.bar.set_message(format!(", {} without an answer", plural(gone as u64, "host")));
+        }
+    }
+
     /// Progress of several campaigns towards `total` experiments.
     pub fn of_campaigns(campaigns: u64, total: u64) -> Self {
         let progress = Self::new(Some(total));

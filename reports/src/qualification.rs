@@ -3,5 +3,24 @@
 mod reason;
 mod text;
 
+use std::io;
+use std::path::Path;
+
+use kelpie_criteria::{FleetVerdict, Unit};
+
 pub use reason::{nhc_line, node_line, reason};
 pub use text::text;
+
+/// Writes a report into a new or empty folder: all of it, or nothing.
+///
+/// # Errors
+/// Something is there, or it cannot be written.
+pub fn write(folder: &Path, run: i64, verdict: &FleetVerdict, _units: &[Unit]) -> io::Result<()> {
+    let mut lines = String::new();
+    for (name, node) in &verdict.nodes {
+        lines += &node_line(run, name, node).map_err(io::Error::other)?;
+        lines.push('\n');
+    }
+    let nhc: String = verdict.nodes.iter().map(|(name, node)| nhc_line(verdict, name, node) + "\n").collect();
+    crate::folder::write(folder, &[("nodes.jsonl", lines), ("nhc.txt", nhc)])
+}

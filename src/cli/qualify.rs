@@ -1,8 +1,11 @@
 //! The arguments of `kelpie qualify`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+
+use crate::args::DatabaseArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum QualifyCommand {
@@ -24,6 +27,22 @@ pub enum QualifyCommand {
         kelpie qualify judge today.jsonl --criteria criteria.json --json"
     )]
     Judge(JudgeArgs),
+    /// Measure the hosts of an inventory, and say which may take jobs
+    #[command(
+        after_help = "Results are stored at once; a run that was ended goes on by `kelpie qualify resume`.\n\n\
+        Exit status: 0 all nodes are in, 1 a node is out, 2 nobody can say of some.\n\n\
+        Examples:\n  \
+        kelpie qualify run hosts.yaml\n  \
+        kelpie qualify run hosts.yaml --plan full --time 30m --report report\n  \
+        kelpie qualify run hosts.yaml --criteria criteria.json --floor pair_bandwidth=380"
+    )]
+    Run(RunArgs),
+    /// Go on with a qualification that was ended
+    #[command(after_help = "Example:\n  kelpie qualify resume 7")]
+    Resume(StoredArgs),
+    /// Say again what a stored qualification found
+    #[command(after_help = "Examples:\n  kelpie qualify show\n  kelpie qualify show 7 --report report")]
+    Show(StoredArgs),
     /// Say which checks are worth their time
     #[command(
         after_help = "FILE is JSON: {\"p\": [0.01, 0.02], \"p0\": 0.02, \"minutes\": {\"loopback\": 2}, \"found\": {\"loopback\": \
@@ -64,6 +83,48 @@ pub struct JudgeArgs {
     /// What `kelpie qualify learn` wrote
     #[arg(long, value_name = "CRITERIA.json")]
     pub criteria: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The hosts, format inventory/1 (`kelpie inventory` makes one)
+    #[arg(value_name = "INVENTORY.yaml", value_hint = ValueHint::FilePath)]
+    pub inventory: PathBuf,
+    /// Which checks: quick has one pair of each host for each distance, full has all pairs
+    #[arg(long, value_name = "PLAN", default_value = "quick", value_parser = ["quick", "full"])]
+    pub plan: String,
+    /// What `kelpie qualify learn` wrote; of other metrics, what most nodes measure counts
+    #[arg(long, value_name = "CRITERIA.json", value_hint = ValueHint::FilePath)]
+    pub criteria: Option<PathBuf>,
+    /// What the typical value of a metric must reach, whatever most nodes measure; several times for several metrics
+    #[arg(long, value_name = "METRIC=VALUE", value_parser = parse_floor)]
+    pub floor: Vec<(String, f64)>,
+    /// What is no more alike than this is defective
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
+    pub alpha: f64,
+    #[command(flatten)]
+    pub how: HowArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct StoredArgs {
+    /// Its number; the latest if it is left out
+    pub id: Option<i64>,
+    #[command(flatten)]
+    pub how: HowArgs,
+}
+
+/// How a qualification is made and told.
+#[derive(Debug, Args)]
+pub struct HowArgs {
+    /// How long it may take; nodes that are not done by then are unknown
+    #[arg(long, value_name = "T", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+    /// Folder for a report: HTML, JUnit, JSON lines, metrics and lines as NHC has them; it must be new or empty
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
 }
 
 #[derive(Debug, Args)]

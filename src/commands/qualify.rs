@@ -2,6 +2,8 @@
 //! What is learnt and judged lives in `kelpie_criteria`, what is selected in `kelpie_selection`, and their words in
 //! reports.
 
+mod run;
+
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,6 +29,9 @@ pub fn run(command: &QualifyCommand, common: Common) -> anyhow::Result<ExitCode>
     match command {
         QualifyCommand::Learn(args) => learn(args, common),
         QualifyCommand::Judge(args) => judge(args, common),
+        QualifyCommand::Run(args) => run::run(args, common),
+        QualifyCommand::Resume(args) => run::resume(args, common),
+        QualifyCommand::Show(args) => run::show(args, common),
         QualifyCommand::Select(args) => select(args, common),
     }
 }
@@ -72,10 +77,12 @@ fn learn(args: &LearnArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(exit::HEALTHY)
 }
 
+fn criteria(path: &Path) -> anyhow::Result<Criteria> {
+    Criteria::from_json(&read_file_up_to(path, MAX_CRITERIA)?).with_context(|| path.display().to_string())
+}
+
 fn judge(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let name = || args.criteria.display().to_string();
-    let criteria = Criteria::from_json(&read_file_up_to(&args.criteria, MAX_CRITERIA)?).with_context(name)?;
-    let verdicts = criteria.judge(&read(&args.results)?);
+    let verdicts = criteria(&args.criteria)?.judge(&read(&args.results)?);
     if common.json {
         print_json(&verdicts)?;
     } else {

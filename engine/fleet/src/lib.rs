@@ -3,6 +3,8 @@
 pub mod inventory;
 mod measure;
 pub mod plan;
+pub mod qualification;
+pub mod roll_call;
 pub mod rounds;
 pub mod scan;
 pub mod traffic;

@@ -18,6 +18,8 @@ const TIMES: usize = 2;
 /// A node that measures so many times what others do is not believed. Source: our choice; the next generation of links
 /// is twice as fast.
 const IMPLAUSIBLE: f64 = 2.5;
+/// Partners that a host is given whose own partners failed.
+const PARTNERS: usize = 2;
 
 /// Whether a node may take jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -105,6 +107,14 @@ pub struct FleetVerdict {
 }
 
 impl FleetVerdict {
+    /// Says of a node that was judged well that so many units of it were not done, and why.
+    pub fn lacks(&mut self, node: &str, units: usize, why: &str) {
+        if let Some(node) = self.nodes.get_mut(node).filter(|node| node.state != FleetState::Out) {
+            node.state = FleetState::Unknown;
+            node.unsure.push(format!("{units} of its units were not done: {why}"));
+        }
+    }
+
     /// How many nodes are so.
     pub fn count(&self, state: FleetState) -> usize {
         self.nodes.values().filter(|node| node.state == state).count()
@@ -250,11 +260,47 @@ impl<'u> FleetJudge<'u> {
                 next.insert(UnitKey { hosts, ..key.clone() });
             }
         }
+        next.extend(self.alone_in_pairs(&gone));
         next.retain(|key| {
             key.hosts.iter().all(|host| !gone.contains_key(host.as_str()))
                 && times.get(key).copied().unwrap_or_default() < TIMES
         });
         next.into_iter().collect()
+    }
+
+    /// What was done of each check and component, by host: whether anything was measured.
+    fn covered(&self) -> BTreeMap<(&str, &str), BTreeMap<&str, bool>> {
+        let mut covered: BTreeMap<(&str, &str), BTreeMap<&str, bool>> = BTreeMap::new();
+        for unit in self.units {
+            let hosts = covered.entry((&unit.key.check, &unit.key.component)).or_default();
+            let is_measured = matches!(unit.outcome, Outcome::Values(_));
+            for host in &unit.key.hosts {
+                *hosts.entry(host).or_default() |= is_measured;
+            }
+        }
+        covered
+    }
+
+    /// Pairs of hosts whose partners all failed, with others.
+    fn alone_in_pairs(&self, gone: &BTreeMap<&str, (&'u UnitKey, &'u str)>) -> Vec<UnitKey> {
+        let mut next = Vec::new();
+        for ((check, component), hosts) in self.covered() {
+            let is_pairs = |unit: &Unit| unit.key.check == check && unit.key.hosts.len() == 2;
+            if !self.units.iter().any(is_pairs) {
+                continue;
+            }
+            let measured: Vec<&str> = hosts.iter().filter(|(_, is_measured)| **is_measured).map(|(host, _)| *host).collect();
+            let alone = hosts.iter().filter(|(host, is_measured)| !**is_measured && !gone.contains_key(*host));
+            for (nth, (host, _)) in alone.enumerate() {
+                for partner in measured.iter().cycle().skip(nth).take(PARTNERS.min(measured.len())) {
+                    let mut hosts = vec![(*host).to_owned(), (*partner).to_owned()];
+                    hosts.sort();
+                    let (check, component) = (check.to_owned(), component.to_owned());
+                    next.push(UnitKey { check, hosts, component });
+                }
+            }
+        }
+        next
     }
 
     /// Hosts that did not do their part and have not since.
@@ -292,6 +338,14 @@ impl<'u> FleetJudge<'u> {
         }
         let gone: BTreeSet<String> = self.gone().into_keys().map(str::to_owned).collect();
         self.failures(&mut nodes, &gone);
+        for ((check, component), hosts) in self.covered() {
+            let part = if component.is_empty() { String::new() } else { format!(" on {component}") };
+            for host in hosts.into_iter().filter(|(_, is_measured)| !is_measured).map(|(host, _)| host) {
+                if let Some(node) = nodes.get_mut(host).filter(|node| node.faults.is_empty() && node.unsure.is_empty()) {
+                    node.unsure.push(format!("{check}{part}: its partners failed, and nothing was measured"));
+                }
+            }
+        }
         let mut between = Vec::new();
         for (name, judged) in &self.metrics {
             let Some(criterion) = self.criteria.metrics.get(name) else { continue };
@@ -318,7 +372,9 @@ impl<'u> FleetJudge<'u> {
         for unit in self.units {
             let check = &unit.key.check;
             match &unit.outcome {
-                Outcome::Failed(failure) if !gone.contains(&failure.host) => {
+                // A host that is gone may have been what failed its partner, too.
+                Outcome::Failed(_) if unit.key.hosts.iter().any(|host| gone.contains(host)) => {}
+                Outcome::Failed(failure) => {
                     if let Some(node) = nodes.get_mut(&failure.host) {
                         node.unsure.push(format!("{check} failed once: {}", failure.reason));
                     }
@@ -536,6 +592,18 @@ mod tests {
         let states = ["n1", "n2", "n3", "n4", "n5", "n6"].map(state);
         assert_eq!(states, [Out, In, Unknown, In, In, Unknown]);
         assert_eq!(verdict.nodes["n1"].faults[0].detail, "no answer");
+    }
+
+    #[test]
+    fn a_host_whose_partner_died_is_measured_with_others() {
+        let hosts = hosts(4);
+        let mut units = vec![failed("n1", "n2"), pair("n3", "n4", 9.0, 9.0)];
+        let partners: Vec<Vec<String>> = judge(&hosts, &units).questions().into_iter().map(|key| key.hosts).collect();
+        assert_eq!(partners, [["n2", "n3"], ["n2", "n4"]]);
+        assert_eq!(judge(&hosts, &units).verdict().nodes["n2"].state, FleetState::Unknown);
+        units.push(pair("n2", "n3", 9.0, 9.0));
+        let verdict = judge(&hosts, &units).verdict();
+        assert_eq!((verdict.count(FleetState::In), verdict.count(FleetState::Out)), (3, 1), "{verdict:#?}");
     }
 
     #[test]

@@ -1,0 +1,239 @@
+//! A qualification: the units of a plan and those that tell more, in the store as soon as they are over, and the verdict
+//! on each node. One that was killed goes on where it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use anyhow::{Context as _, bail};
+use kelpie_criteria::{Criteria, FleetJudge, FleetVerdict, LearnOptions, Unit, UnitKey};
+use kelpie_store::{QualificationId, Store};
+use serde::{Deserialize, Serialize};
+
+use crate::inventory::Inventory;
+use crate::plan::{FleetMap, Plan, PlannedUnit};
+use crate::scan::{Journal, Scan, ScanProgress};
+use crate::traffic::SampleTimes;
+
+/// Times that units are added that tell more. Source: our choice: with partners, once more, and what is left.
+const MOST_QUESTIONS: usize = 4;
+/// The version of the document.
+const VERSION: u32 = 1;
+
+/// What a qualification was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QualificationDocument {
+    /// The version of this document.
+    pub version: u32,
+    /// The hosts.
+    pub inventory: Inventory,
+    /// The name of the plan.
+    pub plan: String,
+    /// Criteria that were given; those of other metrics are learnt.
+    pub criteria: Criteria,
+    /// How they are learnt.
+    pub options: LearnOptions,
+}
+
+impl QualificationDocument {
+    /// One of this version.
+    pub fn new(inventory: Inventory, plan: &Plan, criteria: Criteria, options: LearnOptions) -> Self {
+        Self { version: VERSION, inventory, plan: plan.name.clone(), criteria, options }
+    }
+}
+
+/// What is alike between healthy hosts by metric, where it is not as alike as throughput. Source: our choice: latencies
+/// vary with the turn of the packet, counts of both ends with the moment at which they are read, and shares of an incast
+/// with congestion control.
+pub const ALPHAS: [(&str, f64); 3] = [("pair_latency", 0.6), ("pair_agreement", 0.8), ("incast_3_fairness", 0.5)];
+
+/// Who hears how it goes, and says whether to go on.
+pub trait Witness {
+    /// How far it is.
+    fn progress(&mut self, progress: ScanProgress);
+
+    /// Units that are over.
+    fn over(&mut self, units: &[Unit]);
+
+    /// Whether nothing more is to be begun.
+    fn stops(&mut self) -> bool;
+}
+
+/// A qualification that is written.
+#[derive(Debug)]
+pub struct Qualification {
+    /// Its number.
+    pub id: QualificationId,
+    store: Store,
+    document: QualificationDocument,
+    units: Vec<Unit>,
+}
+
+/// What came of running it.
+#[derive(Debug)]
+pub struct Qualified {
+    /// What is said of the nodes.
+    pub verdict: FleetVerdict,
+    /// Whether all was done.
+    pub is_whole: bool,
+    /// All units, in the order in which they were over.
+    pub units: Vec<Unit>,
+}
+
+/// Keeps units in the store.
+struct StoreJournal<'q> {
+    id: QualificationId,
+    store: &'q mut Store,
+    units: &'q mut Vec<Unit>,
+    witness: &'q mut dyn Witness,
+}
+
+impl Journal for StoreJournal<'_> {
+    type Error = anyhow::Error;
+
+    fn keep(&mut self, units: Vec<Unit>) -> anyhow::Result<()> {
+        let lines: Vec<String> = units.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        self.store.add_units(self.id, self.units.len() as u64 + 1, &lines)?;
+        self.witness.over(&units);
+        self.units.extend(units);
+        Ok(())
+    }
+
+    fn progress(&mut self, progress: ScanProgress) {
+        self.witness.progress(progress);
+    }
+
+    fn stops(&mut self) -> bool {
+        self.witness.stops()
+    }
+}
+
+impl Qualification {
+    /// Stores a new one.
+    ///
+    /// # Errors
+    /// There is no such plan, or the store cannot be written.
+    pub fn begin(mut store: Store, document: QualificationDocument) -> anyhow::Result<Self> {
+        plan(&document)?;
+        let id = store.begin_qualification(&serde_json::to_string(&document)?)?;
+        Ok(Self { id, store, document, units: Vec::new() })
+    }
+
+    /// Goes on with a stored one; the latest if none is named.
+    ///
+    /// # Errors
+    /// There is none, somebody else writes it, or it is of another version.
+    pub fn resume(mut store: Store, id: Option<QualificationId>) -> anyhow::Result<Self> {
+        let id = match id {
+            Some(id) => id,
+            None => store.qualifications()?.last().map(|last| last.id).context("no qualification yet")?,
+        };
+        store.open_qualification(id)?;
+        let (document, units) = read(&mut store, id)?;
+        Ok(Self { id, store, document, units })
+    }
+
+    /// What it was asked.
+    pub fn document(&self) -> &QualificationDocument {
+        &self.document
+    }
+
+    /// Does what is left of it, and judges.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn run(mut self, times: SampleTimes, witness: &mut dyn Witness) -> anyhow::Result<Qualified> {
+        let document = self.document.clone();
+        let map = FleetMap::new(&document.inventory);
+        let planned = map.units(&plan(&document)?);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        kelpie_agent::most_files();
+        let mut scan = Scan::new(&document.inventory, times);
+        let mut next: Vec<PlannedUnit> = {
+            let done: BTreeSet<&UnitKey> = self.units.iter().map(|unit| &unit.key).collect();
+            planned.iter().filter(|unit| !done.contains(&unit.key)).cloned().collect()
+        };
+        let mut is_stopped = false;
+        for _ in 0..=MOST_QUESTIONS {
+            let (store, units) = (&mut self.store, &mut self.units);
+            let mut journal = StoreJournal { id: self.id, store, units, witness };
+            runtime.block_on(scan.run(next, &mut journal))?;
+            is_stopped = witness.stops();
+            let questions = judge(&document, &self.units, |judge| judge.questions())?;
+            next = questions.iter().filter_map(|key| map.of_key(key)).collect();
+            if is_stopped || next.is_empty() {
+                break;
+            }
+        }
+        // An agent that does not answer is not waited for.
+        runtime.shutdown_background();
+        let mut verdict = judge(&document, &self.units, FleetJudge::verdict)?;
+        let lacking = lacking(&planned, &self.units);
+        let is_whole = lacking.is_empty() && !is_stopped;
+        for (host, count) in lacking {
+            verdict.lacks(&host, count, "the time was over");
+        }
+        if is_whole {
+            self.store.end_qualification(self.id, &serde_json::to_string(&verdict)?)?;
+        }
+        Ok(Qualified { verdict, is_whole, units: self.units })
+    }
+}
+
+/// What the store has of a qualification.
+///
+/// # Errors
+/// There is none, or it is of another version.
+pub fn read(store: &mut Store, id: QualificationId) -> anyhow::Result<(QualificationDocument, Vec<Unit>)> {
+    let stored = store.qualification(id)?.with_context(|| format!("there is no qualification {id}"))?;
+    let version = serde_json::from_str::<VersionOnly>(&stored.document)?.version;
+    if version != VERSION {
+        bail!("qualification {id} is of version {version}, this kelpie reads {VERSION}: use the kelpie that began it");
+    }
+    let document = serde_json::from_str(&stored.document)?;
+    let (mut units, mut wrong) = (Vec::new(), None);
+    store.units(id, 0, |number, line| match serde_json::from_str(line) {
+        Ok(unit) => {
+            units.push(unit);
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            wrong = Some(anyhow::Error::new(error).context(format!("unit {number} of qualification {id}")));
+            ControlFlow::Break(())
+        }
+    })?;
+    wrong.map_or(Ok((document, units)), Err)
+}
+
+#[derive(Deserialize)]
+struct VersionOnly {
+    version: u32,
+}
+
+fn plan(document: &QualificationDocument) -> anyhow::Result<Plan> {
+    Plan::named(&document.plan).with_context(|| format!("no plan `{}`; write quick or full", document.plan))
+}
+
+/// Judges units by what was asked.
+///
+/// # Errors
+/// Most nodes are below a floor, or an option breaks a rule.
+pub fn judge<T>(
+    document: &QualificationDocument,
+    units: &[Unit],
+    say: impl FnOnce(FleetJudge<'_>) -> T,
+) -> anyhow::Result<T> {
+    let hosts: Vec<String> = document.inventory.hosts.iter().map(|host| host.name.clone()).collect();
+    Ok(say(FleetJudge::new(&hosts, units, &document.criteria, &document.options)?))
+}
+
+/// Units of each host that were planned and not done.
+fn lacking(planned: &[PlannedUnit], units: &[Unit]) -> BTreeMap<String, usize> {
+    let done: BTreeSet<&UnitKey> = units.iter().map(|unit| &unit.key).collect();
+    let mut lacking = BTreeMap::new();
+    for unit in planned.iter().filter(|unit| !done.contains(&unit.key)) {
+        for host in &unit.key.hosts {
+            *lacking.entry(host.clone()).or_default() += 1;
+        }
+    }
+    lacking
+}

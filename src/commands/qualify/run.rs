@@ -1,0 +1,127 @@
+//! `kelpie qualify run`, `resume` and `show`: a fleet is measured, and said which nodes may take jobs.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use kelpie_criteria::{FleetState, FleetVerdict, LearnOptions, Unit};
+use kelpie_examine::files::read_file;
+use kelpie_fleet::inventory::Inventory;
+use kelpie_fleet::plan::Plan;
+use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, judge, read};
+use kelpie_fleet::scan::ScanProgress;
+use kelpie_reports::qualification::{self as report};
+use kelpie_store::{QualificationId, Store};
+use serde::Serialize;
+
+use crate::args::Common;
+use crate::cli::qualify::{HowArgs, RunArgs, StoredArgs};
+use crate::exit;
+use crate::inputs::db_argument;
+use crate::output::{note, print, print_json};
+use crate::progress::ProgressDisplay;
+use crate::stop;
+
+/// Runs `kelpie qualify run`.
+pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let inventory = Inventory::from_bytes(&args.inventory, &read_file(&args.inventory)?)?;
+    let plan = Plan::named(&args.plan).context("clap takes the known ones only")?;
+    let criteria = args.criteria.as_deref().map(super::criteria).transpose()?.unwrap_or_default();
+    let alphas = ALPHAS.iter().map(|(metric, alpha)| ((*metric).to_owned(), *alpha)).collect();
+    let floors = args.floor.iter().cloned().collect();
+    let options = LearnOptions { alpha: args.alpha, floors, alphas, ..LearnOptions::default() };
+    let store = Store::create(args.how.database.database()?)?;
+    let document = QualificationDocument::new(inventory, &plan, criteria, options);
+    go_on(Qualification::begin(store, document)?, &args.how, common)
+}
+
+/// Runs `kelpie qualify resume`.
+pub fn resume(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let store = Store::open_to_write(args.how.database.database()?)?;
+    go_on(Qualification::resume(store, args.id.map(QualificationId))?, &args.how, common)
+}
+
+/// Runs `kelpie qualify show`.
+pub fn show(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let mut store = Store::open_to_read(args.how.database.database()?)?;
+    let id = match args.id {
+        Some(id) => QualificationId(id),
+        None => store.qualifications()?.last().map(|last| last.id).context("no qualification yet")?,
+    };
+    let (document, units) = read(&mut store, id)?;
+    let stored = store.qualification(id)?.and_then(|stored| stored.ended);
+    let verdict = match stored {
+        Some(verdict) => serde_json::from_str(&verdict)?,
+        None => judge(&document, &units, kelpie_criteria::FleetJudge::verdict)?,
+    };
+    say(id, &verdict, &units, &args.how, common)
+}
+
+fn go_on(qualification: Qualification, how: &HowArgs, common: Common) -> anyhow::Result<ExitCode> {
+    if let Some(folder) = &how.report {
+        kelpie_reports::folder::check(folder).with_context(|| folder.display().to_string())?;
+    }
+    let id = qualification.id;
+    let again = format!("kelpie qualify resume {id}{}", db_argument(&how.database.database()?));
+    let mut watched = Watched {
+        bar: ProgressDisplay::of_units(),
+        stopped: stop::on_signals("stopping after the units that were begun; once more ends at once")?,
+        end: how.time.map(|time| Instant::now() + time),
+    };
+    let qualified = qualification.run(kelpie_fleet::traffic::SampleTimes::default(), &mut watched)?;
+    watched.bar.close();
+    if !qualified.is_whole {
+        note(&format!("not whole yet: `{again}` goes on"));
+    }
+    say(id, &qualified.verdict, &qualified.units, how, common)
+}
+
+struct Watched {
+    bar: ProgressDisplay,
+    stopped: Arc<AtomicBool>,
+    end: Option<Instant>,
+}
+
+impl Witness for Watched {
+    fn progress(&mut self, ScanProgress { done, all, gone, left: _ }: ScanProgress) {
+        self.bar.units(done, all, gone);
+    }
+
+    fn over(&mut self, _: &[Unit]) {}
+
+    fn stops(&mut self) -> bool {
+        self.stopped.load(Ordering::Relaxed) || self.end.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+#[derive(Serialize)]
+struct QualifiedDocument<'v> {
+    qualification: QualificationId,
+    #[serde(flatten)]
+    verdict: &'v FleetVerdict,
+}
+
+fn say(
+    id: QualificationId,
+    verdict: &FleetVerdict,
+    units: &[Unit],
+    how: &HowArgs,
+    common: Common,
+) -> anyhow::Result<ExitCode> {
+    if common.json {
+        print_json(&QualifiedDocument { qualification: id, verdict })?;
+    } else {
+        print(&report::text(id.0, verdict))?;
+    }
+    if let Some(folder) = &how.report {
+        report::write(folder, id.0, verdict, units).with_context(|| folder.display().to_string())?;
+        note(&format!("report {}", folder.display()));
+    }
+    Ok(match verdict.count(FleetState::Out) {
+        1.. => exit::anomalous(),
+        0 if verdict.count(FleetState::Unknown) > 0 => exit::failed(),
+        0 => exit::HEALTHY,
+    })
+}
