@@ -18,7 +18,7 @@ use kelpie_reports::times;
 use kelpie_search::Config;
 use kelpie_spaces::Space;
 use kelpie_store::{
-    Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignLock, CampaignState, Label, Store, StoreError,
+    Campaign, CampaignClock, CampaignDefinition, CampaignId, CampaignState, Label, Store, StoreError, WriterLock,
 };
 use kelpie_text::clean_json;
 use serde_json::json;
@@ -191,7 +191,7 @@ impl CampaignRun {
 
     fn run(
         &self,
-        lock: CampaignLock,
+        lock: WriterLock,
         store: &mut Store,
         opened: &mut OpenedSubsystem,
         shown: &EndDisplay,

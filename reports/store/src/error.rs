@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::database::Database;
-use crate::records::CampaignId;
+use crate::holder::Holder;
+use crate::records::{CampaignId, QualificationId, Subject};
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
@@ -132,22 +133,36 @@ pub enum StoreError {
         /// What was asked for.
         id: CampaignId,
     },
-    /// Another process runs the campaign.
-    #[error("{}: campaign {id} is being run by another process; wait for it or stop it first", path.display())]
+    /// No qualification of this number.
+    #[error("{}: no qualification {id}", path.display())]
+    NoQualification {
+        /// The database.
+        path: PathBuf,
+        /// What was asked for.
+        id: QualificationId,
+    },
+    /// Another process writes it.
+    #[error(
+        "{}: {subject} is being run by another process{}; wait for it or stop it first",
+        path.display(),
+        holder.as_ref().map_or_else(String::new, |holder| format!(" ({holder})"))
+    )]
     Locked {
         /// The database.
         path: PathBuf,
-        /// The campaign.
-        id: CampaignId,
+        /// What it writes.
+        subject: Subject,
+        /// The process, if it has said who it is.
+        holder: Option<Holder>,
     },
     /// A record is not the next one: another writer was there, or the caller miscounted.
-    #[error("{}: {what} {number} of campaign {id} does not follow the last one stored", path.display())]
+    #[error("{}: {what} {number} of {subject} does not follow the last one stored", path.display())]
     OutOfOrder {
         /// The database.
         path: PathBuf,
-        /// The campaign.
-        id: CampaignId,
-        /// `experiment` or `finding`.
+        /// What it belongs to.
+        subject: Subject,
+        /// `experiment`, `finding` or `unit`.
         what: &'static str,
         /// Its number.
         number: u64,
@@ -155,6 +170,14 @@ pub enum StoreError {
     /// A value that would not read back the same, such as a rate that is not a number.
     #[error("a {what} cannot be stored exactly ({detail}); the subsystem reported something that is not a number")]
     NotExact {
+        /// What was to be stored.
+        what: &'static str,
+        /// Why.
+        detail: String,
+    },
+    /// A text that is not as the store asks for.
+    #[error("a {what} cannot be stored: {detail}")]
+    Refused {
         /// What was to be stored.
         what: &'static str,
         /// Why.

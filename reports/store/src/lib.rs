@@ -3,6 +3,7 @@
 mod anomaly;
 mod database;
 mod error;
+mod holder;
 mod json;
 mod purpose;
 mod records;
@@ -18,14 +19,16 @@ extern crate self as kelpie_store;
 pub use anomaly::Anomaly;
 pub use database::Database;
 pub use error::StoreError;
+pub use holder::Holder;
 pub use purpose::StoredPurpose;
 pub use records::{
     Campaign, CampaignDefinition, CampaignId, CampaignState, Ended, Experiment, ExperimentClock, ExperimentOutcome,
-    FindingRecord, unix_ms,
+    FindingRecord, QualificationId, Subject, unix_ms,
 };
-pub use sqlite::lock::CampaignLock;
+pub use sqlite::lock::WriterLock;
 pub use store::Store;
 pub use store::checkpoints::StoredCheckpoint;
 pub use store::follow::{self, Brief, CampaignFollower, CampaignNews};
 pub use store::labels::{CampaignClock, Label};
 pub use store::measured_again::MeasuredAgain;
+pub use store::qualifications::StoredQualification;

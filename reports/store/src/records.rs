@@ -29,6 +29,68 @@ impl FromStr for CampaignId {
     }
 }
 
+/// A qualification's number in its database, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct QualificationId(pub i64);
+
+impl fmt::Display for QualificationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for QualificationId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(QualificationId)
+    }
+}
+
+/// What one process at a time writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A campaign.
+    Campaign(CampaignId),
+    /// A qualification.
+    Qualification(QualificationId),
+}
+
+impl Subject {
+    /// What it is, in one word.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Subject::Campaign(_) => "campaign",
+            Subject::Qualification(_) => "qualification",
+        }
+    }
+
+    /// Its number.
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Subject::Campaign(CampaignId(number)) | Subject::Qualification(QualificationId(number)) => number,
+        }
+    }
+}
+
+impl From<CampaignId> for Subject {
+    fn from(id: CampaignId) -> Self {
+        Subject::Campaign(id)
+    }
+}
+
+impl From<QualificationId> for Subject {
+    fn from(id: QualificationId) -> Self {
+        Subject::Qualification(id)
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.number())
+    }
+}
+
 /// All that decides a campaign.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CampaignDefinition {

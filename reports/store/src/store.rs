@@ -2,6 +2,7 @@
 //! findings and what belongs to them.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use futures_util::TryStreamExt;
@@ -12,8 +13,9 @@ use tokio::runtime::Runtime;
 
 use crate::database::Database;
 use crate::error::{StoreError, classify};
-use crate::records::CampaignId;
+use crate::records::{QualificationId, Subject};
 use crate::sqlite::checksum::{self, Checksum};
+use crate::sqlite::lock::WriterLock;
 use crate::sqlite::open::{Access, Identity, identity, open};
 
 /// A Kelpie database. Each method that writes has committed durably when it returns.
@@ -28,6 +30,8 @@ pub struct Store {
     written: Option<Identity>,
     /// The write-ahead log of that file, and its index.
     logs: [Option<Identity>; 2],
+    /// The qualification that is written, with its lock.
+    qualification: Option<(QualificationId, WriterLock)>,
 }
 
 impl fmt::Debug for Store {
@@ -83,7 +87,15 @@ impl Store {
             .build()
             .map_err(|error| StoreError::CannotOpen { path: path.to_owned(), detail: error.to_string() })?;
         let (connection, version) = runtime.block_on(open(path, access))?;
-        Ok(Self { database, version, runtime, connection: Some(connection), written: None, logs: [None; 2] })
+        Ok(Self {
+            database,
+            version,
+            runtime,
+            connection: Some(connection),
+            written: None,
+            logs: [None; 2],
+            qualification: None,
+        })
     }
 
     /// Where the campaigns are kept.
@@ -105,24 +117,34 @@ impl Store {
         self.runtime.block_on(work(connection)).map_err(|error| classify(self.path(), operation, error))
     }
 
-    fn in_order(&self, stored: bool, id: CampaignId, what: &'static str, number: u64) -> Result<(), StoreError> {
-        if stored { Ok(()) } else { Err(StoreError::OutOfOrder { path: self.path().to_owned(), id, what, number }) }
+    fn in_order(
+        &self,
+        stored: bool,
+        subject: impl Into<Subject>,
+        what: &'static str,
+        number: u64,
+    ) -> Result<(), StoreError> {
+        let (path, subject) = (self.path().to_owned(), subject.into());
+        if stored { Ok(()) } else { Err(StoreError::OutOfOrder { path, subject, what, number }) }
     }
 
-    /// Gives each row of a query about a campaign to `visit`, one at a time.
+    /// Gives each row of a query with these numbers to `visit`, one at a time, until it breaks.
     fn rows(
         &mut self,
         operation: &'static str,
         sql: String,
-        id: CampaignId,
-        mut visit: impl FnMut(&Self, &SqliteRow) -> Result<(), StoreError>,
+        numbers: &[i64],
+        mut visit: impl FnMut(&Self, &SqliteRow) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection.take().expect("taken only by drop, and given back below");
         let outcome = self.runtime.block_on(async {
-            let mut rows = sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch(&mut connection);
+            let query = numbers.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, number| query.bind(*number));
+            let mut rows = query.fetch(&mut connection);
             let failed = |error| classify(self.path(), operation, error);
             while let Some(row) = rows.try_next().await.map_err(failed)? {
-                visit(self, &row)?;
+                if visit(self, &row)?.is_break() {
+                    break;
+                }
             }
             Ok(())
         });
@@ -188,6 +210,7 @@ mod findings;
 pub mod follow;
 pub mod labels;
 pub mod measured_again;
+pub mod qualifications;
 
 #[cfg(test)]
 mod tests;

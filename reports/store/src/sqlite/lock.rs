@@ -1,13 +1,15 @@
-//! One writer per campaign: a file lock beside the database, which the system frees when its holder dies.
+//! One writer per campaign or qualification: a file lock beside the database, which the system frees when its holder dies.
 
 use std::fs::{File, Metadata, TryLockError};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::error::StoreError;
-use crate::records::CampaignId;
+use crate::holder::Holder;
+use crate::records::Subject;
 
 /// How often a lock that is held is tried, and how long the pause between is.
 ///
@@ -15,40 +17,46 @@ use crate::records::CampaignId;
 const ATTEMPTS: u32 = 20;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
-/// Held by the process that runs a campaign; dropped, or its process killed, the campaign is free again. Its file goes
-/// with it; that of a process that was killed stays, and holds nothing.
+/// Most that is read of the file of a lock, which has the name of a host and two numbers. Units: bytes.
+const MOST_BYTES: u64 = 4096;
+
+/// Held by the process that writes a campaign or qualification; dropped, or its process killed, it is free again. Its
+/// file goes with it; that of a process that was killed stays, and holds nothing.
 #[derive(Debug)]
-pub struct CampaignLock {
+pub struct WriterLock {
     path: PathBuf,
     /// What is locked, and at `path` for as long.
     _file: File,
 }
 
-impl Drop for CampaignLock {
+impl Drop for WriterLock {
     fn drop(&mut self) {
         // Whoever opened it meanwhile sees that it is no longer at its path, and opens the next one.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-fn lock_path(database: &Path, id: CampaignId) -> PathBuf {
+fn lock_path(database: &Path, subject: Subject) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
-    name.push(format!("-campaign-{id}.lock"));
+    name.push(format!("-{}-{}.lock", subject.kind(), subject.number()));
     PathBuf::from(name)
 }
 
-impl CampaignLock {
-    /// Takes the lock of a campaign.
-    pub(crate) fn take(database: &Path, id: CampaignId) -> Result<Self, StoreError> {
-        let path = lock_path(database, id);
+impl WriterLock {
+    /// Takes the lock of a campaign or qualification.
+    pub(crate) fn take(database: &Path, subject: Subject) -> Result<Self, StoreError> {
+        let path = lock_path(database, subject);
         let failed = |source: std::io::Error| StoreError::CannotOpen {
-            path: lock_path(database, id),
+            path: lock_path(database, subject),
             detail: source.to_string(),
         };
         for attempt in 1..=ATTEMPTS {
             let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
             match file.try_lock() {
-                Ok(()) if is_at(&file, &path) => return Ok(Self { path, _file: file }),
+                Ok(()) if is_at(&file, &path) => {
+                    say_who(&file);
+                    return Ok(Self { path, _file: file });
+                }
                 // Its holder removed it between both calls.
                 Ok(()) => {}
                 // Whoever looks whether the campaign runs holds the lock for a moment; who runs it keeps it.
@@ -57,14 +65,27 @@ impl CampaignLock {
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
         }
-        Err(StoreError::Locked { path: database.to_owned(), id })
+        Err(StoreError::Locked { path: database.to_owned(), subject, holder: who_says(&path) })
     }
 
-    /// Whether some process runs the campaign.
-    pub(crate) fn is_held(database: &Path, id: CampaignId) -> bool {
-        File::open(lock_path(database, id))
+    /// Whether some process writes the campaign or qualification.
+    pub(crate) fn is_held(database: &Path, subject: Subject) -> bool {
+        File::open(lock_path(database, subject))
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
+}
+
+/// Writes into the file of a lock who holds it. A disk without room keeps nobody from writing: then nobody is named.
+fn say_who(mut file: &File) {
+    let said = serde_json::to_vec(&Holder::this_process()).expect("texts and numbers are JSON");
+    let _ = file.set_len(0).and_then(|()| file.write_all(&said));
+}
+
+/// Who the file of a lock says to hold it.
+fn who_says(path: &Path) -> Option<Holder> {
+    let mut text = Vec::new();
+    File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// Whether an open file is the one at a path.
@@ -78,27 +99,32 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use crate::records::CampaignId;
+
+    const SUBJECT: Subject = Subject::Campaign(CampaignId(1));
 
     #[test]
     fn looking_never_keeps_a_campaign_from_its_lock() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("kelpie.db");
-        let id = CampaignId(1);
-        drop(CampaignLock::take(&database, id).unwrap());
+        drop(WriterLock::take(&database, SUBJECT).unwrap());
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    CampaignLock::is_held(&database, id);
+                    WriterLock::is_held(&database, SUBJECT);
                 }
             });
-            let taken = (0..500).try_for_each(|_| CampaignLock::take(&database, id).map(drop));
+            let taken = (0..500).try_for_each(|_| WriterLock::take(&database, SUBJECT).map(drop));
             is_over.store(true, Ordering::Relaxed);
             taken.unwrap();
         });
-        let lock = CampaignLock::take(&database, id).unwrap();
-        assert!(CampaignLock::is_held(&database, id));
-        assert!(matches!(CampaignLock::take(&database, id), Err(StoreError::Locked { .. })));
+        let lock = WriterLock::take(&database, SUBJECT).unwrap();
+        assert!(WriterLock::is_held(&database, SUBJECT));
+        let refused = WriterLock::take(&database, SUBJECT).unwrap_err();
+        let StoreError::Locked { holder: Some(holder), .. } = &refused else { panic!("{refused}") };
+        assert_eq!(holder.process, std::process::id());
+        assert!(refused.to_string().contains(&format!("campaign 1 is being run by another process ({holder})")));
         drop(lock);
         let left = std::fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(left, 0, "no file stays behind");
@@ -113,7 +139,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..300 {
-                        if let Ok(_lock) = CampaignLock::take(&database, CampaignId(1)) {
+                        if let Ok(_lock) = WriterLock::take(&database, SUBJECT) {
                             assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                             std::thread::yield_now();
                             holders.fetch_sub(1, Ordering::SeqCst);

@@ -13,7 +13,7 @@ use crate::error::{StoreError, classify, has_waited};
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
-const MIGRATIONS: [(i64, &str, &str); 8] = [
+const MIGRATIONS: [(i64, &str, &str); 9] = [
     (1, "campaigns", include_str!("../../migrations/0001_campaigns.sql")),
     (2, "checks", include_str!("../../migrations/0002_checks.sql")),
     (3, "failed_tries", include_str!("../../migrations/0003_failed_tries.sql")),
@@ -22,6 +22,7 @@ const MIGRATIONS: [(i64, &str, &str); 8] = [
     (6, "measured_again", include_str!("../../migrations/0006_measured_again.sql")),
     (7, "checkpoints", include_str!("../../migrations/0007_checkpoints.sql")),
     (8, "measured_checks", include_str!("../../migrations/0008_measured_checks.sql")),
+    (9, "qualifications", include_str!("../../migrations/0009_qualifications.sql")),
 ];
 
 static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {

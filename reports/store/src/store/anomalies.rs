@@ -1,5 +1,7 @@
 //! The anomalous experiments of a campaign, read without the others.
 
+use std::ops::ControlFlow;
+
 use kelpie_monitor::Bounds;
 use sqlx::sqlite::SqliteRow;
 
@@ -20,10 +22,10 @@ impl Store {
              AND json_extract(assessment, '$.verdict') NOT IN ('healthy', 'inconclusive') ORDER BY number";
         let sql = self.select(super::experiments::EXPERIMENT, anomalous);
         let mut anomalies = Vec::new();
-        self.rows("reading the anomalies", sql, id, |store, row| {
+        self.rows("reading the anomalies", sql, &[id.0], |store, row| {
             store.check_experiment(store.count(row, "number")?, row)?;
             anomalies.extend(store.read_anomaly(row, &bounds)?);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(anomalies)
     }
@@ -38,9 +40,9 @@ impl Store {
         let conclusive = "experiment WHERE campaign = ? \
              AND json_extract(assessment, '$.verdict') IN ('healthy', 'anomalous') ORDER BY number LIMIT 1";
         let sql = self.select(super::experiments::EXPERIMENT, conclusive);
-        self.rows("looking for a verdict", sql, id, |_, _| {
+        self.rows("looking for a verdict", sql, &[id.0], |_, _| {
             has_verdict = true;
-            Ok(())
+            Ok(ControlFlow::Break(()))
         })?;
         Ok(has_verdict)
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use sqlx::Connection as _;
@@ -25,7 +26,9 @@ impl Store {
         self.campaign(id)?;
         self.findings(id)?;
         let sql = self.select(super::experiments::EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
-        self.rows("checking the experiments", sql, id, Self::verify_experiment)
+        self.rows("checking the experiments", sql, &[id.0], |store, row| {
+            store.verify_experiment(row).map(ControlFlow::Continue)
+        })
     }
 
     /// Writes a copy with everything that is committed, also while a campaign runs.

@@ -9,7 +9,7 @@ use crate::error::{StoreError, classify};
 use crate::json::exact;
 use crate::records::{Campaign, CampaignDefinition, CampaignId, CampaignState, unix_ms};
 use crate::sqlite::checksum::Checksum;
-use crate::sqlite::lock::CampaignLock;
+use crate::sqlite::lock::WriterLock;
 
 impl Store {
     /// Stores a campaign that is about to begin, with what was looked at on its hosts, and takes its lock.
@@ -20,7 +20,7 @@ impl Store {
         &mut self,
         definition: &CampaignDefinition,
         checks: &[Check],
-    ) -> Result<(CampaignId, CampaignLock), StoreError> {
+    ) -> Result<(CampaignId, WriterLock), StoreError> {
         let checks = checks::rows(checks)?;
         let bounds = exact("bound", &definition.bounds)?;
         let seed = i64::try_from(definition.seed)
@@ -54,7 +54,7 @@ impl Store {
             checks::insert(&mut transaction, id, &checks).await?;
             seal(&mut transaction, id).await?;
             // Before anybody can see the campaign, so that it never looks stopped.
-            let lock = CampaignLock::take(&path, CampaignId(id));
+            let lock = WriterLock::take(&path, CampaignId(id).into());
             if lock.is_ok() {
                 transaction.commit().await?;
             }
@@ -69,9 +69,9 @@ impl Store {
     ///
     /// # Errors
     /// There is no such campaign, or another process runs it.
-    pub fn lock_campaign(&mut self, id: CampaignId) -> Result<CampaignLock, StoreError> {
+    pub fn lock_campaign(&mut self, id: CampaignId) -> Result<WriterLock, StoreError> {
         self.campaign(id)?;
-        let lock = CampaignLock::take(self.path(), id)?;
+        let lock = WriterLock::take(self.path(), id.into())?;
         self.begin_writing()?;
         Ok(lock)
     }
@@ -185,7 +185,7 @@ impl Store {
         let state: String = self.get(row, "state")?;
         Ok(match state.as_str() {
             "finished" => CampaignState::Finished,
-            _ if CampaignLock::is_held(self.path(), id) => CampaignState::Running,
+            _ if WriterLock::is_held(self.path(), id.into()) => CampaignState::Running,
             _ => CampaignState::Stopped,
         })
     }

@@ -1,5 +1,7 @@
 //! Experiments: each is committed before the next begins.
 
+use std::ops::ControlFlow;
+
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Connection as _};
 
@@ -123,9 +125,9 @@ impl Store {
     /// The database cannot be read, or a record does not make sense; what came before it has been visited.
     pub fn experiments(&mut self, id: CampaignId, mut visit: impl FnMut(Experiment)) -> Result<(), StoreError> {
         let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
-        self.rows("reading the experiments", sql, id, |store, row| {
+        self.rows("reading the experiments", sql, &[id.0], |store, row| {
             visit(store.read_experiment(store.count(row, "number")?, row)?);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
     }
 

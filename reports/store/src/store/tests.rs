@@ -12,7 +12,7 @@ use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload};
 
 use super::*;
 use crate::records::{
-    CampaignDefinition, CampaignState, Experiment, ExperimentClock, ExperimentOutcome, FindingRecord,
+    CampaignDefinition, CampaignId, CampaignState, Experiment, ExperimentClock, ExperimentOutcome, FindingRecord,
 };
 use crate::sqlite::open::{LATEST, create_as_of};
 use crate::store::checkpoints::StoredCheckpoint;
@@ -310,9 +310,18 @@ fn everything(path: &Path, id: CampaignId) -> Result<String, StoreError> {
     let (anomalies, has_verdict) = (store.anomalies(id)?, store.has_verdict(id)?);
     let some = (store.experiment(id, 1)?, store.experiments_after(id, 0, 1)?);
     let news = CampaignFollower::new(path, &campaign).read()?;
+    let qualifications = store.qualifications()?;
+    let mut units = Vec::new();
+    for stored in &qualifications {
+        store.units(stored.id, 0, |_, unit| {
+            units.push(unit.to_owned());
+            ControlFlow::Continue(())
+        })?;
+    }
     Ok(format!(
         "{campaign:?} {experiments:?} {checks:?} {label:?} {clock:?} {findings:?} {again:?} {checkpoint:?} \
-         {anomalies:?} {has_verdict:?} {some:?} {news:?}"
+         {anomalies:?} {has_verdict:?} {some:?} {news:?} \
+         {qualifications:?} {units:?}"
     ))
 }
 
@@ -358,6 +367,9 @@ fn every_column_of_every_row_is_in_its_checksum() {
     store.add_measured_again(id, 1, &again).unwrap();
     store.put_checkpoint(id, &StoredCheckpoint { experiments: 1, state: "{}".to_owned() }).unwrap();
     store.finish_campaign(id, 0).unwrap();
+    let qualification = store.begin_qualification("{}").unwrap();
+    store.add_units(qualification, 1, &["{}".to_owned()]).unwrap();
+    store.end_qualification(qualification, "{}").unwrap();
     let columns: Vec<(String, String, String)> = store
         .sql("reading the columns", async |connection| {
             sqlx::query_as(

@@ -8,7 +8,7 @@ use sqlx::Connection;
 
 use super::*;
 use crate::records::Experiment;
-use crate::sqlite::lock::CampaignLock;
+use crate::sqlite::lock::WriterLock;
 use crate::testing::{HOSTILE, definition, finding, inconclusive, measured, sample, unsupported, workload};
 
 const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 1_700_000_000_000, duration_seconds: 0.25 };
@@ -20,7 +20,7 @@ fn healthy(number: u64) -> Experiment {
 }
 
 /// A writer with a campaign, and a follower of it.
-fn begun(path: &Path) -> (Store, CampaignId, CampaignLock, CampaignFollower) {
+fn begun(path: &Path) -> (Store, CampaignId, WriterLock, CampaignFollower) {
     let mut store = Store::create(path).unwrap();
     let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
     let follower = CampaignFollower::new(path, &store.campaign(id).unwrap());
