@@ -166,7 +166,7 @@ impl Qualification {
         }
         // An agent that does not answer is not waited for.
         runtime.shutdown_background();
-        let mut verdict = judge(&document, &self.units, FleetJudge::verdict)?;
+        let mut verdict = judge(&document, &self.units, |judge| judge.verdict())?;
         let lacking = lacking(&planned, &self.units);
         let is_whole = lacking.is_empty() && !is_stopped;
         for (host, count) in lacking {

@@ -54,7 +54,7 @@ pub fn show(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
     let stored = store.qualification(id)?.and_then(|stored| stored.ended);
     let verdict = match stored {
         Some(verdict) => serde_json::from_str(&verdict)?,
-        None => judge(&document, &units, kelpie_criteria::FleetJudge::verdict)?,
+        None => judge(&document, &units, |judge| judge.verdict())?,
     };
     say(id, &verdict, &units, &args.how, common)
 }
