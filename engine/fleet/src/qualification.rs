@@ -92,7 +92,8 @@ impl Journal for StoreJournal<'_> {
 
     fn keep(&mut self, units: Vec<Unit>) -> anyhow::Result<()> {
         let lines: Vec<String> = units.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-        self.store.add_units(self.id, self.units.len() as u64 + 1, &lines)?;
+        // The store waits for its disk, which no connection need wait for.
+        tokio::task::block_in_place(|| self.store.add_units(self.id, self.units.len() as u64 + 1, &lines))?;
         self.witness.over(&units);
         self.units.extend(units);
         Ok(())
@@ -141,13 +142,13 @@ impl Qualification {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn run(mut self, times: SampleTimes, witness: &mut dyn Witness) -> anyhow::Result<Qualified> {
+    pub fn run(mut self, times: SampleTimes, at_once: usize, witness: &mut dyn Witness) -> anyhow::Result<Qualified> {
         let document = self.document.clone();
         let map = FleetMap::new(&document.inventory);
         let planned = map.units(&plan(&document)?);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         kelpie_agent::most_files();
-        let mut scan = Scan::new(&document.inventory, times);
+        let mut scan = Scan::new(&document.inventory, times, at_once);
         let mut next: Vec<PlannedUnit> = {
             let done: BTreeSet<&UnitKey> = self.units.iter().map(|unit| &unit.key).collect();
             planned.iter().filter(|unit| !done.contains(&unit.key)).cloned().collect()

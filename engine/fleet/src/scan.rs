@@ -20,8 +20,8 @@ use crate::measure::measure;
 use crate::plan::PlannedUnit;
 use crate::traffic::SampleTimes;
 
-/// Units that are done at once. Source: our choice: 2,000 hosts in pairs.
-const AT_ONCE: usize = 1024;
+/// Units that are done at once at most. Source: our choice: 2,000 hosts in pairs.
+pub const MOST_AT_ONCE: usize = 1024;
 /// Longest answer of an agent. Units: bytes. Source: our choice; readings of hundreds of counters are shorter, and
 /// thousands of agents that all send as much as they can fit into memory.
 const LONGEST_ANSWER: usize = 64 << 10;
@@ -70,6 +70,7 @@ pub struct Scan {
     shared: Arc<Shared>,
     ports: Vec<BTreeMap<u32, Port>>,
     slots: Vec<HostSlot>,
+    at_once: usize,
 }
 
 /// Who hears what is over, and says whether to go on.
@@ -101,8 +102,8 @@ struct UnitEnd {
 }
 
 impl Scan {
-    /// Nobody is connected yet.
-    pub fn new(inventory: &Inventory, times: SampleTimes) -> Self {
+    /// Nobody is connected yet; so many units are done at once at most.
+    pub fn new(inventory: &Inventory, times: SampleTimes, at_once: usize) -> Self {
         let shared = Shared {
             security: inventory.security(),
             controller: controller_name(),
@@ -114,6 +115,7 @@ impl Scan {
             shared: Arc::new(shared),
             ports: inventory.hosts.iter().map(|host| host.ports().into_iter().collect()).collect(),
             slots: inventory.hosts.iter().map(|_| HostSlot::default()).collect(),
+            at_once: at_once.clamp(1, MOST_AT_ONCE),
         }
     }
 
@@ -132,7 +134,7 @@ impl Scan {
         let mut is_stopped = false;
         loop {
             let mut over = Vec::new();
-            while !is_stopped && running.len() < AT_ONCE {
+            while !is_stopped && running.len() < self.at_once {
                 let Some(host) = fresh.pop_front() else { break };
                 let Some(number) = self.ready(host, &units) else { continue };
                 let unit = &units[number];

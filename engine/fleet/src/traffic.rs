@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// delays its partner by no more than this.
 const STEP: Duration = Duration::from_secs(8);
 /// How long outstanding work may take at the end. Units: milliseconds.
-const DRAIN_MS: u64 = 1_000;
+const DRAIN_MS: u64 = 2_000;
 /// Messages of small traffic that count at least, and how long they are waited for. Source: our choice; emulated hosts
 /// are slow.
 const MESSAGES: u64 = 16;
@@ -59,9 +59,11 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// For throughput. Source: Collie, section 7.2 (perftest-like traffic is healthy from 64 KiB).
+    /// For throughput: a megabyte on its way, more than 400 Gb/s need for a round trip of 20 us, and no more, so that
+    /// slow networks are empty soon; in QPs enough that a bond has some on each port. Source: Collie, section 7.2
+    /// (perftest-like traffic is healthy from 64 KiB).
     pub const fn large(op: Opcode) -> Self {
-        Self { op, bytes: 64 << 10, qps: 4, depth: 16 }
+        Self { op, bytes: 64 << 10, qps: 8, depth: 2 }
     }
 
     /// For the latency of one request after the other.

@@ -18,6 +18,11 @@ const TIMES: usize = 2;
 /// A node that measures so many times what others do is not believed. Source: our choice; the next generation of links
 /// is twice as fast.
 const IMPLAUSIBLE: f64 = 2.5;
+/// Times what values of healthy nodes typically differ by, that a value has to differ by to be slow. Source: our choice:
+/// 2.7 standard deviations of what is normally distributed, twice, are one false alarm in 80,000 values.
+const NOISE: f64 = 4.0;
+/// The least alpha: what is ten times slower is slow, whatever the noise.
+const LEAST_ALPHA: f64 = 0.1;
 /// Partners that a host is given whose own partners failed.
 const PARTNERS: usize = 2;
 
@@ -104,6 +109,9 @@ pub struct FleetVerdict {
     /// Metrics that nothing is said of, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub without: BTreeMap<String, String>,
+    /// Metrics that vary between nodes so much that a smaller deficit than this share does not show.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noisy: BTreeMap<String, f64>,
 }
 
 impl FleetVerdict {
@@ -128,6 +136,7 @@ pub struct FleetJudge<'u> {
     units: &'u [Unit],
     criteria: Criteria,
     without: BTreeMap<String, String>,
+    noisy: BTreeMap<String, f64>,
     /// By metric, with the component: by direction the best that was measured, how good it is, and whether it is slow.
     metrics: BTreeMap<String, BTreeMap<(&'u str, Option<&'u str>), Judged<'u>>>,
 }
@@ -168,7 +177,8 @@ impl<'u> FleetJudge<'u> {
                 }
             }
         }
-        let mut judge = Self { hosts, units, criteria: Criteria::default(), without: BTreeMap::new(), metrics: best };
+        let (without, noisy) = (BTreeMap::new(), BTreeMap::new());
+        let mut judge = Self { hosts, units, criteria: Criteria::default(), without, noisy, metrics: best };
         judge.learn(given, options)?;
         judge.hold();
         Ok(judge)
@@ -197,13 +207,23 @@ impl<'u> FleetJudge<'u> {
             for ((from, to), Judged { value, .. }) in judged {
                 let node = to.map_or((*from).to_owned(), |to| format!("{from} to {to}"));
                 let direction = Direction { unit: value.unit.clone(), better: value.better };
-                if let Err(rule) = reader.push(&node, name, None, &direction, &value.samples) {
+                // Few samples of a short run have outliers; its median has none.
+                if let Err(rule) = reader.push(&node, name, None, &direction, &[value.typical()]) {
                     self.without.insert(name.clone(), rule);
                 }
             }
         }
         if let Ok(results) = reader.finish() {
-            self.criteria.metrics.extend(Criteria::learn(&results, &learn)?.criteria.metrics);
+            for (name, mut criterion) in Criteria::learn(&results, &learn)?.criteria.metrics {
+                let typical = criterion.typical();
+                let values = self.metrics[&name].values().map(|judged| judged.value.typical());
+                let seen = (1.0 - NOISE * noise(values, typical)).max(LEAST_ALPHA);
+                if seen < criterion.alpha {
+                    self.noisy.insert(name.clone(), 1.0 - seen);
+                    criterion.alpha = seen;
+                }
+                self.criteria.metrics.insert(name, criterion);
+            }
         }
         Ok(())
     }
@@ -212,9 +232,7 @@ impl<'u> FleetJudge<'u> {
         for (name, judged) in &mut self.metrics {
             let Some(criterion) = self.criteria.metrics.get(name) else { continue };
             for judged in judged.values_mut() {
-                let mut samples = judged.value.samples.clone();
-                samples.sort_by(f64::total_cmp);
-                (judged.similarity, judged.is_slow) = criterion.judge(&samples);
+                (judged.similarity, judged.is_slow) = criterion.judge(&[judged.value.typical()]);
             }
         }
     }
@@ -364,7 +382,7 @@ impl<'u> FleetJudge<'u> {
                 node.unsure.push("nothing was measured of it".to_owned());
             }
         }
-        FleetVerdict { nodes, between, criteria: self.criteria, without: self.without }
+        FleetVerdict { nodes, between, criteria: self.criteria, without: self.without, noisy: self.noisy }
     }
 
     /// What failed once and went well afterwards, what was left out with hosts that are gone, what a host cannot do.
@@ -483,7 +501,7 @@ impl Judged<'_> {
         MeasuredFault {
             metric: self.value.metric.clone(),
             got: self.value.typical(),
-            want: criterion.criterion[criterion.criterion.len() / 2],
+            want: criterion.typical(),
             unit: self.value.unit.clone(),
             similarity: self.similarity,
         }
@@ -493,6 +511,17 @@ impl Judged<'_> {
         let key = &self.unit.key;
         NodeFault { check: key.check.clone(), component: key.component.clone(), measured: Some(measured), detail }
     }
+}
+
+/// What values typically differ from the criterion by, the one that is the criterion left out.
+fn noise(values: impl Iterator<Item = f64>, typical: f64) -> f64 {
+    let apart = |value: f64| {
+        let most = value.max(typical);
+        if most > 0.0 { 1.0 - value.min(typical) / most } else { 0.0 }
+    };
+    let mut apart: Vec<f64> = values.map(apart).collect();
+    apart.sort_by(f64::total_cmp);
+    apart.get(apart.len() / 2).copied().unwrap_or_default()
 }
 
 fn is_implausible(measured: &MeasuredFault, better: Better) -> bool {
@@ -616,6 +645,21 @@ mod tests {
         let verdict = judge(&hosts, &units).verdict();
         assert_eq!((verdict.between[0].hosts[0].as_str(), verdict.between.len()), ("n1", 1));
         assert_eq!((verdict.count(FleetState::Out), verdict.count(FleetState::Unknown)), (0, 2));
+    }
+
+    #[test]
+    fn what_varies_by_itself_has_to_be_slower_to_be_slow() {
+        let hosts = hosts(9);
+        let of = |speed: &dyn Fn(usize) -> f64| -> Vec<Unit> {
+            let unit = |(nth, host): (usize, &String)| unit("m", &[host], &[(host, None, speed(nth))]);
+            hosts.iter().enumerate().map(unit).collect()
+        };
+        let out = |units: &[Unit]| judge(&hosts, units).verdict().count(FleetState::Out);
+        let (steady, noisy) = (|nth: usize| 100.0 + nth as f64 / 4.0, |nth: usize| 100.0 + 5.0 * (nth % 5) as f64);
+        let with = |speed: fn(usize) -> f64, slow: f64| of(&move |nth| if nth == 8 { slow } else { speed(nth) });
+        assert_eq!((out(&with(steady, 90.0)), out(&with(noisy, 90.0)), out(&with(noisy, 50.0))), (1, 0, 1));
+        let verdict = judge(&hosts, &of(&noisy)).verdict();
+        assert!(verdict.noisy["m"] > 0.1 && judge(&hosts, &of(&steady)).verdict().noisy.is_empty(), "{verdict:?}");
     }
 
     #[test]

@@ -355,6 +355,11 @@ impl Criteria {
 }
 
 impl Criterion {
+    /// The value that is typical of it.
+    pub fn typical(&self) -> f64 {
+        median(&self.criterion)
+    }
+
     /// How good values are, in ascending order, and whether they fail.
     pub(crate) fn judge(&self, values: &[f64]) -> (f64, bool) {
         let better = self.direction.better;

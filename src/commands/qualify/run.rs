@@ -12,6 +12,7 @@ use kelpie_fleet::inventory::Inventory;
 use kelpie_fleet::plan::Plan;
 use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, judge, read};
 use kelpie_fleet::scan::ScanProgress;
+use kelpie_fleet::traffic::SampleTimes;
 use kelpie_reports::qualification::{self as report};
 use kelpie_store::{QualificationId, Store};
 use serde::Serialize;
@@ -70,7 +71,7 @@ fn go_on(qualification: Qualification, how: &HowArgs, common: Common) -> anyhow:
         stopped: stop::on_signals("stopping after the units that were begun; once more ends at once")?,
         end: how.time.map(|time| Instant::now() + time),
     };
-    let qualified = qualification.run(kelpie_fleet::traffic::SampleTimes::default(), &mut watched)?;
+    let qualified = qualification.run(SampleTimes::default(), how.at_once.into(), &mut watched)?;
     watched.bar.close();
     if !qualified.is_whole {
         note(&format!("not whole yet: `{again}` goes on"));
