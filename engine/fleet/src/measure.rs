@@ -83,10 +83,9 @@ fn carried(flow: &FlowSamples) -> Vec<f64> {
 
 /// How alike the counts of both ends are.
 fn agreement(flow: &FlowSamples) -> Vec<f64> {
-    let sum = |rates: &[f64]| rates.iter().sum::<f64>();
-    let (sent, arrived) = (sum(&flow.sent_bps), sum(&carried(flow)));
-    let most = sent.max(arrived);
-    vec![if most > 0.0 { sent.min(arrived) / most } else { 1.0 }]
+    let [sent, received] = flow.totals;
+    let most = sent.max(received);
+    vec![if most > 0 { sent.min(received) as f64 / most as f64 } else { 1.0 }]
 }
 
 fn gbps(metric: String, from: String, to: Option<String>, bps: &[f64]) -> UnitValue {

@@ -139,6 +139,8 @@ pub struct FlowSamples {
     pub received_bps: Vec<f64>,
     /// Time from one completion to the next. Units: seconds.
     pub message_seconds: Vec<f64>,
+    /// Bytes in all that the sender says it sent, and the receiver that it received, when all had stopped.
+    pub totals: [u64; 2],
 }
 
 /// What ends did.
@@ -290,12 +292,17 @@ async fn traffic(
             readings.push(now);
         }
     }
-    let last = all(ends, "stop traffic", async |_, end| end.client.stop(DRAIN_MS).await).await?;
+    all(ends, "stop traffic", async |_, end| end.client.stop(DRAIN_MS).await).await?;
+    // Now that every requester has waited for what was on its way, responders have it.
+    let last = sample().await?;
     let events = last.iter().enumerate().flat_map(|(end, reading)| {
         reading.events.iter().map(move |event| (end, event.clone()))
     });
     let flows = pattern.flows(ends.len());
-    let flows = flows.into_iter().enumerate().map(|(number, ends)| of_flow(number, ends, &parts, &readings));
+    let flows = flows.into_iter().enumerate().map(|(number, ends)| FlowSamples {
+        totals: totals(number, ends, &parts, &last),
+        ..of_flow(number, ends, &parts, &readings)
+    });
     Ok(TrafficSamples { flows: flows.collect(), events: events.collect() })
 }
 
@@ -332,6 +339,15 @@ fn of_flow(number: usize, ends: [usize; 2], parts: &[Part], readings: &[Vec<Host
         }
     }
     samples
+}
+
+/// Bytes that both ends of a flow have counted.
+fn totals(number: usize, ends: [usize; 2], parts: &[Part], last: &[HostReading]) -> [u64; 2] {
+    let of = |end: usize, role: Role| {
+        let flow = parts[end].flows.iter().position(|flow| *flow == number).unwrap_or(usize::MAX);
+        done(&last[end], GroupId { flow, role })[1]
+    };
+    [of(ends[0], Role::Requester), of(ends[1], Role::Responder)]
 }
 
 /// Messages and bytes that one end of a flow has completed.

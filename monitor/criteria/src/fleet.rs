@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::PairTable;
-use crate::learn::{Criteria, Criterion, LearnError, LearnOptions};
-use crate::results::{Better, Direction, ResultsReader};
+use crate::learn::{Criteria, Criterion, LearnError, LearnOptions, is_below};
+use crate::results::{Better, Direction};
+use crate::similarity::Norm;
 use crate::unit::{Outcome, Unit, UnitKey, UnitValue};
 
 /// Values from which on a criterion can be learnt. Source: our choice; of two, nobody knows which is healthy.
@@ -150,7 +151,7 @@ struct Judged<'u> {
 }
 
 impl<'u> FleetJudge<'u> {
-    /// Holds units against criteria, or, where there is none of a metric, against what most nodes measure. The names of
+    /// Holds units against criteria, or, where there is none of a metric, against what hosts measure in the middle. The names of
     /// the metrics in `given`, and in floors and alphas, are those of the values, with or without the component; of floors
     /// and alphas without the distance, too.
     ///
@@ -185,45 +186,28 @@ impl<'u> FleetJudge<'u> {
     }
 
     fn learn(&mut self, given: &Criteria, options: &LearnOptions) -> Result<(), LearnError> {
-        let mut reader = ResultsReader::default();
-        let mut learn = LearnOptions { floors: BTreeMap::new(), alphas: BTreeMap::new(), ..options.clone() };
         for (name, judged) in &self.metrics {
             let base = base_name(name);
             if let Some(criterion) = given.metrics.get(name).or_else(|| given.metrics.get(base)) {
                 self.criteria.metrics.insert(name.clone(), criterion.clone());
                 continue;
             }
-            if judged.len() < ENOUGH {
-                let few = format!("{} values are too few to learn from: give --criteria of a larger fleet", judged.len());
-                self.without.insert(name.clone(), few);
-                continue;
-            }
             let stem = base.split('.').next().unwrap_or(base);
             let of = |map: &BTreeMap<String, f64>| {
                 map.get(name).or_else(|| map.get(base)).or_else(|| map.get(stem)).copied()
             };
-            learn.floors.extend(of(&options.floors).map(|floor| (name.clone(), floor)));
-            learn.alphas.extend(of(&options.alphas).map(|alpha| (name.clone(), alpha)));
-            for ((from, to), Judged { value, .. }) in judged {
-                let node = to.map_or((*from).to_owned(), |to| format!("{from} to {to}"));
-                let direction = Direction { unit: value.unit.clone(), better: value.better };
-                // Few samples of a short run have outliers; its median has none.
-                if let Err(rule) = reader.push(&node, name, None, &direction, &[value.typical()]) {
-                    self.without.insert(name.clone(), rule);
-                }
+            let learner = HostLearner::new(judged);
+            if learner.values.len() < ENOUGH {
+                let few = format!("{} hosts are too few to learn from: give --criteria of a larger fleet", learner.values.len());
+                self.without.insert(name.clone(), few);
+                continue;
             }
-        }
-        if let Ok(results) = reader.finish() {
-            for (name, mut criterion) in Criteria::learn(&results, &learn)?.criteria.metrics {
-                let typical = criterion.typical();
-                let values = self.metrics[&name].values().map(|judged| judged.value.typical());
-                let seen = (1.0 - NOISE * noise(values, typical)).max(LEAST_ALPHA);
-                if seen < criterion.alpha {
-                    self.noisy.insert(name.clone(), 1.0 - seen);
-                    criterion.alpha = seen;
-                }
-                self.criteria.metrics.insert(name, criterion);
+            let asked = of(&options.alphas).unwrap_or(options.alpha);
+            let criterion = learner.criterion(name, asked, of(&options.floors))?;
+            if criterion.alpha < asked {
+                self.noisy.insert(name.clone(), 1.0 - criterion.alpha);
             }
+            self.criteria.metrics.insert(name.clone(), criterion);
         }
         Ok(())
     }
@@ -424,13 +408,10 @@ impl<'u> FleetJudge<'u> {
             if judged.is_slow {
                 let detail = String::new();
                 node.faults.push(judged.fault(measured, detail));
-            } else if is_implausible(&measured, criterion.direction.better) {
+            } else if let Some(times) = implausible(&measured, criterion) {
+                let metric = &measured.metric;
                 node.unsure.push(format!(
-                    "{} of {} {} is {:.1} times what others measure: other hardware, or not to be believed",
-                    measured.metric,
-                    measured.got,
-                    measured.unit,
-                    (measured.got / measured.want).max(measured.want / measured.got),
+                    "{metric} is {times:.1} times as good as others': other hardware, or not to be believed"
                 ));
             }
         }
@@ -513,7 +494,72 @@ impl Judged<'_> {
     }
 }
 
-/// What values typically differ from the criterion by, the one that is the criterion left out.
+/// Learns what a healthy host measures from a run in which each host has few values, and the partners of a bad one are
+/// slow with it. Source: ours; algorithm 2 of SuperBench is for many values of many nodes.
+struct HostLearner {
+    direction: Direction,
+    /// The median of each host's values, the best first.
+    values: Vec<f64>,
+    /// What the samples of a unit typically differ by.
+    within: f64,
+}
+
+impl HostLearner {
+    fn new(judged: &BTreeMap<(&str, Option<&str>), Judged<'_>>) -> Self {
+        let mut of_host: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        let mut direction = Direction::default();
+        let mut within = Vec::new();
+        for ((from, to), Judged { value, .. }) in judged {
+            direction = Direction { unit: value.unit.clone(), better: value.better };
+            for host in std::iter::once(from).chain(to) {
+                of_host.entry(host).or_default().push(value.typical());
+            }
+            within.push(noise(value.samples.iter().copied(), value.typical()));
+        }
+        let order = |one: &f64, other: &f64| match direction.better {
+            Better::Higher => other.total_cmp(one),
+            Better::Lower => one.total_cmp(other),
+        };
+        let middle = |mut values: Vec<f64>| {
+            values.sort_by(order);
+            values[(values.len() - 1) / 2]
+        };
+        let mut values: Vec<f64> = of_host.into_values().map(middle).collect();
+        values.sort_by(order);
+        within.sort_by(f64::total_cmp);
+        let within = within.get(within.len() / 2).copied().unwrap_or_default();
+        Self { direction, values, within }
+    }
+
+    /// The middle of the hosts; of two, the better one, because a bad host makes its partner's only pair slow, too.
+    fn criterion(self, name: &str, alpha: f64, floor: Option<f64>) -> Result<Criterion, LearnError> {
+        if !(alpha > 0.0 && alpha < 1.0) {
+            return Err(LearnError::Alpha(alpha));
+        }
+        let middle = (self.values.len() - 1) / 2;
+        let typical = self.values[middle];
+        let is_below = |value: f64| floor.is_some_and(|floor| is_below(&[value], floor, self.direction.better));
+        if let Some(floor) = floor.filter(|_| is_below(typical)) {
+            let below = self.values.iter().filter(|value| is_below(**value)).count();
+            return Err(LearnError::BelowFloor { metric: name.to_owned(), below, nodes: self.values.len(), floor });
+        }
+        // Bad hosts are on one side, and hosts that lie on the other.
+        let side = |values: &[f64]| noise(values.iter().copied(), typical);
+        let between = side(&self.values[..middle]).min(side(&self.values[middle + 1..]));
+        let seen = (1.0 - NOISE * between.max(self.within)).max(LEAST_ALPHA);
+        Ok(Criterion {
+            criterion: vec![typical],
+            defects: Vec::new(),
+            repeatability: 1.0 - between,
+            alpha: alpha.min(seen),
+            norm: Norm::default(),
+            floor,
+            direction: self.direction,
+        })
+    }
+}
+
+/// What values typically differ from one by; nothing if there is none.
 fn noise(values: impl Iterator<Item = f64>, typical: f64) -> f64 {
     let apart = |value: f64| {
         let most = value.max(typical);
@@ -524,11 +570,13 @@ fn noise(values: impl Iterator<Item = f64>, typical: f64) -> f64 {
     apart.get(apart.len() / 2).copied().unwrap_or_default()
 }
 
-fn is_implausible(measured: &MeasuredFault, better: Better) -> bool {
-    match better {
-        Better::Higher => measured.got > IMPLAUSIBLE * measured.want,
-        Better::Lower => measured.want > IMPLAUSIBLE * measured.got,
-    }
+/// How many times better a value is than it can be, if so: the more values vary, the better some are.
+fn implausible(measured: &MeasuredFault, criterion: &Criterion) -> Option<f64> {
+    let times = match criterion.direction.better {
+        Better::Higher => measured.got / measured.want,
+        Better::Lower => measured.want / measured.got,
+    };
+    (times * criterion.alpha > IMPLAUSIBLE).then_some(times)
 }
 
 fn full_name(metric: &str, component: &str) -> String {
@@ -673,7 +721,7 @@ mod tests {
             defects: Vec::new(),
             repeatability: 1.0,
             alpha: 0.95,
-            norm: crate::Norm::Xmax,
+            norm: Norm::Xmax,
             floor: None,
             direction: Direction::default(),
         };

@@ -194,7 +194,7 @@ fn median(values: &[f64]) -> f64 {
     f64::midpoint(upper, values[(values.len() - 1) / 2])
 }
 
-fn is_below(values: &[f64], floor: f64, better: Better) -> bool {
+pub(crate) fn is_below(values: &[f64], floor: f64, better: Better) -> bool {
     match better {
         Better::Higher => median(values) < floor,
         Better::Lower => median(values) > floor,
