@@ -22,6 +22,8 @@ const IMPLAUSIBLE: f64 = 2.5;
 /// Times what values of healthy nodes typically differ by, that a value has to differ by to be slow. Source: our choice:
 /// 2.7 standard deviations of what is normally distributed, twice, are one false alarm in 80,000 values.
 const NOISE: f64 = 4.0;
+/// By how much more with few hosts, times their number. Source: our choice, by `examples/alarms.rs`.
+const FEW: f64 = 4.0;
 /// The least alpha: what is ten times slower is slow, whatever the noise.
 const LEAST_ALPHA: f64 = 0.1;
 /// Partners that a host is given whose own partners failed.
@@ -197,8 +199,8 @@ impl<'u> FleetJudge<'u> {
                 map.get(name).or_else(|| map.get(base)).or_else(|| map.get(stem)).copied()
             };
             let learner = HostLearner::new(judged);
-            if learner.values.len() < ENOUGH {
-                let few = format!("{} hosts are too few to learn from: give --criteria of a larger fleet", learner.values.len());
+            if learner.hosts.len() < ENOUGH {
+                let few = format!("{} hosts are too few to learn from: give --criteria of a larger fleet", learner.hosts.len());
                 self.without.insert(name.clone(), few);
                 continue;
             }
@@ -499,6 +501,8 @@ impl Judged<'_> {
 struct HostLearner {
     direction: Direction,
     /// The median of each host's values, the best first.
+    hosts: Vec<f64>,
+    /// All values, the best first.
     values: Vec<f64>,
     /// What the samples of a unit typically differ by.
     within: f64,
@@ -508,27 +512,32 @@ impl HostLearner {
     fn new(judged: &BTreeMap<(&str, Option<&str>), Judged<'_>>) -> Self {
         let mut of_host: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         let mut direction = Direction::default();
-        let mut within = Vec::new();
+        let (mut values, mut within) = (Vec::new(), Vec::new());
         for ((from, to), Judged { value, .. }) in judged {
             direction = Direction { unit: value.unit.clone(), better: value.better };
+            let typical = value.typical();
             for host in std::iter::once(from).chain(to) {
-                of_host.entry(host).or_default().push(value.typical());
+                of_host.entry(host).or_default().push(typical);
             }
-            within.push(noise(value.samples.iter().copied(), value.typical()));
+            values.push(typical);
+            within.push(noise(value.samples.iter().copied(), typical));
         }
-        let order = |one: &f64, other: &f64| match direction.better {
-            Better::Higher => other.total_cmp(one),
-            Better::Lower => one.total_cmp(other),
+        let in_order = |mut values: Vec<f64>| {
+            values.sort_by(|one, other| match direction.better {
+                Better::Higher => other.total_cmp(one),
+                Better::Lower => one.total_cmp(other),
+            });
+            values
         };
-        let middle = |mut values: Vec<f64>| {
-            values.sort_by(order);
-            values[(values.len() - 1) / 2]
+        let middle = |values: Vec<f64>| {
+            let values = in_order(values);
+            f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
         };
-        let mut values: Vec<f64> = of_host.into_values().map(middle).collect();
-        values.sort_by(order);
+        let hosts = in_order(of_host.into_values().map(middle).collect());
+        let values = in_order(values);
         within.sort_by(f64::total_cmp);
         let within = within.get(within.len() / 2).copied().unwrap_or_default();
-        Self { direction, values, within }
+        Self { direction, hosts, values, within }
     }
 
     /// The middle of the hosts; of two, the better one, because a bad host makes its partner's only pair slow, too.
@@ -536,17 +545,19 @@ impl HostLearner {
         if !(alpha > 0.0 && alpha < 1.0) {
             return Err(LearnError::Alpha(alpha));
         }
-        let middle = (self.values.len() - 1) / 2;
-        let typical = self.values[middle];
+        let typical = self.hosts[(self.hosts.len() - 1) / 2];
         let is_below = |value: f64| floor.is_some_and(|floor| is_below(&[value], floor, self.direction.better));
         if let Some(floor) = floor.filter(|_| is_below(typical)) {
-            let below = self.values.iter().filter(|value| is_below(**value)).count();
-            return Err(LearnError::BelowFloor { metric: name.to_owned(), below, nodes: self.values.len(), floor });
+            let below = self.hosts.iter().filter(|value| is_below(**value)).count();
+            return Err(LearnError::BelowFloor { metric: name.to_owned(), below, nodes: self.hosts.len(), floor });
         }
         // Bad hosts are on one side, and hosts that lie on the other.
         let side = |values: &[f64]| noise(values.iter().copied(), typical);
-        let between = side(&self.values[..middle]).min(side(&self.values[middle + 1..]));
-        let seen = (1.0 - NOISE * between.max(self.within)).max(LEAST_ALPHA);
+        let middle = self.values.len() / 2;
+        let between = side(&self.values[..middle]).min(side(&self.values[middle..]));
+        // What few hosts differ by says little of what they may differ by.
+        let few = 1.0 + FEW / self.hosts.len() as f64;
+        let seen = (1.0 - NOISE * few * between.max(self.within)).max(LEAST_ALPHA);
         Ok(Criterion {
             criterion: vec![typical],
             defects: Vec::new(),
