@@ -90,8 +90,9 @@ pub struct RunArgs {
     /// The hosts, format inventory/1 (`kelpie inventory` makes one)
     #[arg(value_name = "INVENTORY.yaml", value_hint = ValueHint::FilePath)]
     pub inventory: PathBuf,
-    /// Which checks: quick has one pair of each host for each distance, full has all pairs
-    #[arg(long, value_name = "PLAN", default_value = "quick", value_parser = ["quick", "full"])]
+    /// Which checks: `quick` has one pair of each host for each distance, `full` all pairs and incasts; or checks by
+    /// their names, such as `loopback_write,all_pairs`
+    #[arg(long, value_name = "PLAN", default_value = "quick")]
     pub plan: String,
     /// What `kelpie qualify learn` wrote; of other metrics, what most nodes measure counts
     #[arg(long, value_name = "CRITERIA.json", value_hint = ValueHint::FilePath)]

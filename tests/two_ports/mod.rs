@@ -3,6 +3,7 @@
 
 mod balance;
 mod checks;
+mod fleet;
 mod hosts;
 mod probing;
 mod ranks;

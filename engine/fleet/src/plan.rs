@@ -12,6 +12,8 @@ use crate::traffic::SampleTimes;
 
 /// What connecting, setting up and tearing down take on a real host, beside traffic. Source: our choice, for estimates.
 const AROUND: Duration = Duration::from_millis(200);
+/// Most senders of an incast. Source: our choice; as many as hosts of a large leaf.
+const MOST_SENDERS: usize = 63;
 /// Sessions of traffic of a pair: throughput, then latency.
 const SESSIONS_OF_PAIR: u32 = 2;
 
@@ -34,6 +36,7 @@ impl FleetCheck {
     pub fn name(self) -> String {
         match self {
             Self::Loopback(op) => format!("loopback_{}", op.to_string().to_lowercase()),
+            // Whichever pairs were planned, more of them may tell.
             Self::Pairs { .. } => "pair".to_owned(),
             Self::Incast(senders) => format!("incast_{senders}"),
         }
@@ -45,7 +48,8 @@ impl FleetCheck {
         if name == "pair" {
             return Some(Self::Pairs { all: true });
         }
-        let incast = name.strip_prefix("incast_").and_then(|senders| senders.parse().ok()).map(Self::Incast);
+        let senders = name.strip_prefix("incast_").and_then(|senders| senders.parse().ok());
+        let incast = senders.filter(|senders| (2..=MOST_SENDERS).contains(senders)).map(Self::Incast);
         name.strip_prefix("loopback_").and_then(op).map(Self::Loopback).or(incast)
     }
 
@@ -66,20 +70,21 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plans that come along.
+    /// A plan that comes along, or checks by their names with commas between: `loopback_write`, `pair` (one of each host
+    /// for each distance), `all_pairs`, `incast_3`.
     pub fn named(name: &str) -> Option<Self> {
-        let checks = match name {
-            "quick" => vec![FleetCheck::Loopback(Opcode::Write), FleetCheck::Pairs { all: false }],
-            "full" => vec![
-                FleetCheck::Loopback(Opcode::Write),
-                FleetCheck::Loopback(Opcode::Read),
-                FleetCheck::Loopback(Opcode::Send),
-                FleetCheck::Pairs { all: true },
-                FleetCheck::Incast(3),
-            ],
-            _ => return None,
+        let names = match name {
+            "quick" => "loopback_write,pair",
+            "full" => "loopback_write,loopback_read,loopback_send,all_pairs,incast_3",
+            names => names,
         };
-        Some(Self { name: name.to_owned(), checks })
+        let of_name = |name: &str| match name {
+            "pair" => Some(FleetCheck::Pairs { all: false }),
+            "all_pairs" => Some(FleetCheck::Pairs { all: true }),
+            name => FleetCheck::of_name(name),
+        };
+        let checks: Option<Vec<FleetCheck>> = names.split(',').map(of_name).collect();
+        Some(Self { name: name.to_owned(), checks: checks? })
     }
 }
 

@@ -36,8 +36,8 @@ pub struct QualificationDocument {
 
 impl QualificationDocument {
     /// One of this version.
-    pub fn new(inventory: Inventory, plan: &Plan, criteria: Criteria, options: LearnOptions) -> Self {
-        Self { version: VERSION, inventory, plan: plan.name.clone(), criteria, options }
+    pub fn new(inventory: Inventory, plan: String, criteria: Criteria, options: LearnOptions) -> Self {
+        Self { version: VERSION, inventory, plan, criteria, options }
     }
 }
 
@@ -211,7 +211,10 @@ struct VersionOnly {
 }
 
 fn plan(document: &QualificationDocument) -> anyhow::Result<Plan> {
-    Plan::named(&document.plan).with_context(|| format!("no plan `{}`; write quick or full", document.plan))
+    Plan::named(&document.plan).with_context(|| {
+        let known = "write quick, full, or some of loopback_write, loopback_read, loopback_send, pair, all_pairs, incast_3";
+        format!("no plan `{}`; {known}, with commas between", document.plan)
+    })
 }
 
 /// Judges units by what was asked.

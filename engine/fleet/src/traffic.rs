@@ -17,8 +17,8 @@ const STEP: Duration = Duration::from_secs(8);
 const DRAIN_MS: u64 = 2_000;
 /// Messages of small traffic that count at least, and how long they are waited for. Source: our choice; emulated hosts
 /// are slow.
-const MESSAGES: u64 = 16;
-const LONGEST: Duration = Duration::from_secs(2);
+const MESSAGES: u64 = 32;
+const LONGEST: Duration = Duration::from_secs(6);
 
 /// How traffic is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -51,7 +51,7 @@ pub fn text(run: i64, verdict: &FleetVerdict) -> String {
     }
     rest(&mut text, unknown.len(), "node that is unknown", "nodes that are unknown");
     for (metric, least) in &verdict.noisy {
-        let _ = writeln!(text, "{metric}: varies between healthy hosts, so that only what is {} worse shows", percent(*least));
+        let _ = writeln!(text, "{metric} varies by itself: only what is {} worse shows", percent(*least));
     }
     for (metric, why) in &verdict.without {
         let _ = writeln!(text, "{metric}: nothing is said of it: {why}");
