@@ -1,5 +1,8 @@
 //! What a qualification says of a fleet: in words, one line a node for machines, reasons for schedulers, and reports.
 
+mod html;
+mod junit;
+mod metrics;
 mod reason;
 mod text;
 
@@ -8,6 +11,7 @@ use std::path::Path;
 
 use kelpie_criteria::{FleetVerdict, Unit};
 
+pub use metrics::open_metrics;
 pub use reason::{nhc_line, node_line, reason};
 pub use text::text;
 
@@ -15,12 +19,19 @@ pub use text::text;
 ///
 /// # Errors
 /// Something is there, or it cannot be written.
-pub fn write(folder: &Path, run: i64, verdict: &FleetVerdict, _units: &[Unit]) -> io::Result<()> {
+pub fn write(folder: &Path, run: i64, verdict: &FleetVerdict, units: &[Unit]) -> io::Result<()> {
     let mut lines = String::new();
     for (name, node) in &verdict.nodes {
         lines += &node_line(run, name, node).map_err(io::Error::other)?;
         lines.push('\n');
     }
     let nhc: String = verdict.nodes.iter().map(|(name, node)| nhc_line(verdict, name, node) + "\n").collect();
-    crate::folder::write(folder, &[("nodes.jsonl", lines), ("nhc.txt", nhc)])
+    let files = [
+        ("index.html", html::html(run, verdict, units)),
+        ("junit.xml", junit::junit(run, verdict).map_err(io::Error::other)?),
+        ("kelpie.prom", open_metrics(run, verdict)),
+        ("nhc.txt", nhc),
+        ("nodes.jsonl", lines),
+    ];
+    crate::folder::write(folder, &files)
 }

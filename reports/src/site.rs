@@ -8,7 +8,7 @@ mod finding;
 mod hosts;
 mod index;
 mod matrix;
-mod page;
+pub(crate) mod page;
 mod plot;
 mod publish;
 mod timeline;

@@ -21,7 +21,7 @@ pub(super) fn campaign_title(stored: &StoredCampaign) -> String {
 }
 
 /// A page with this title; `trail` stands above it.
-pub(super) fn page(title: &str, trail: &Markup, content: &Markup) -> String {
+pub(crate) fn page(title: &str, trail: &Markup, content: &Markup) -> String {
     // Nothing is loaded from anywhere, and no script runs but the one below, whatever a name or a workload holds.
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
@@ -79,6 +79,6 @@ pub(super) fn named(feature: Feature) -> Markup {
 }
 
 /// A table that scrolls in a box of its own if it is too wide; `id` names its caption.
-pub(super) fn wide(id: &str, table: &Markup) -> Markup {
+pub(crate) fn wide(id: &str, table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-labelledby=(id) { (table) } }
 }

@@ -1,0 +1,211 @@
+//! A qualification as one HTML page: the worst nodes first, a heat map of pairs, and each metric with its criterion.
+
+use std::collections::BTreeMap;
+
+use kelpie_criteria::{Better, FleetState, FleetVerdict, NodeQualification, Outcome, Unit, UnitValue};
+use kelpie_text::percent;
+use maud::{Markup, html};
+
+use super::reason::value;
+use crate::site::page::{page, wide};
+
+/// Hosts of a heat map at most: the worst, and others in order. Source: our choice; a larger one is a blur.
+const MOST_HOSTS: usize = 64;
+/// Columns of a distribution. Source: our choice.
+const COLUMNS: usize = 40;
+
+/// The page.
+pub fn html(run: i64, verdict: &FleetVerdict, units: &[Unit]) -> String {
+    let [out, unknown, well] = [FleetState::Out, FleetState::Unknown, FleetState::In].map(|state| verdict.count(state));
+    let title = format!("Qualification {run}: {out} out, {unknown} unknown, {well} in");
+    let metrics = by_metric(units);
+    let content = html! {
+        (nodes(verdict))
+        (between(verdict))
+        @for (metric, values) in metrics.iter().filter(|(_, values)| values.iter().any(|(_, value)| value.to.is_some())) {
+            (heat_map(verdict, metric, values))
+        }
+        h2 { "Metrics" }
+        @for (metric, values) in &metrics { (distribution(verdict, metric, values)) }
+    };
+    page(&title, &html! {}, &content)
+}
+
+type Values<'u> = Vec<(&'u Unit, &'u UnitValue)>;
+
+/// The best value of each direction, as it was judged, by metric with its component.
+fn by_metric(units: &[Unit]) -> BTreeMap<String, Values<'_>> {
+    let mut best: BTreeMap<String, BTreeMap<(&str, Option<&str>), (&Unit, &UnitValue)>> = BTreeMap::new();
+    for unit in units {
+        let Outcome::Values(values) = &unit.outcome else { continue };
+        for value in values {
+            let component = &unit.key.component;
+            let name = if component.is_empty() { value.metric.clone() } else { format!("{}[{component}]", value.metric) };
+            let kept = best.entry(name).or_default().entry((&value.from, value.to.as_deref())).or_insert((unit, value));
+            let (before, now) = (kept.1.typical(), value.typical());
+            if if value.better == Better::Higher { now > before } else { now < before } {
+                *kept = (unit, value);
+            }
+        }
+    }
+    best.into_iter().map(|(name, values)| (name, values.into_values().collect())).collect()
+}
+
+fn nodes(verdict: &FleetVerdict) -> Markup {
+    let mut worst: Vec<(&String, &NodeQualification)> =
+        verdict.nodes.iter().filter(|(_, node)| node.state != FleetState::In).collect();
+    let badness = |node: &NodeQualification| {
+        let measured = node.faults.first().and_then(|fault| fault.measured.as_ref());
+        (node.state, measured.map_or(0.0, |measured| measured.similarity))
+    };
+    worst.sort_by(|one, other| {
+        let (one, other) = (badness(one.1), badness(other.1));
+        one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+    });
+    if worst.is_empty() {
+        return html! { p { "All nodes are in." } };
+    }
+    let table = html! {
+        table {
+            caption #nodes-caption { "Nodes that are out or unknown, the worst first." }
+            thead { tr {
+                th scope="col" { "Node" } th scope="col" { "State" } th scope="col" { "Metric" }
+                th scope="col" { "Measured" } th scope="col" { "Should be" } th scope="col" { "How" }
+            } }
+            tbody {
+                @for (name, node) in worst {
+                    @for (nth, fault) in node.faults.iter().enumerate() {
+                        tr {
+                            @if nth == 0 { th scope="rowgroup" rowspan=(node.faults.len()) { (name) } }
+                            td { "out" }
+                            @match &fault.measured {
+                                Some(measured) => {
+                                    td { (measured.metric) @if !fault.component.is_empty() { " " (fault.component) } }
+                                    td.number { (value(measured.got)) " " (measured.unit) }
+                                    td.number { (value(measured.want)) " " (measured.unit) }
+                                }
+                                None => { td { (fault.check) } td {} td {} }
+                            }
+                            td { (fault.detail) }
+                        }
+                    }
+                    @if node.faults.is_empty() {
+                        tr { th scope="row" { (name) } td { "unknown" } td colspan="4" { (node.unsure.join("; ")) } }
+                    }
+                }
+            }
+        }
+    };
+    wide("nodes-caption", &table)
+}
+
+fn between(verdict: &FleetVerdict) -> Markup {
+    html! {
+        @if !verdict.between.is_empty() {
+            h2 { "Slow paths" }
+            p { "Both ends are fast with others: look at the cables and switches between them." }
+            ul {
+                @for path in &verdict.between {
+                    li {
+                        (path.hosts[0]) " and " (path.hosts[1]) ": " (path.measured.metric) " "
+                        (value(path.measured.got)) " of " (value(path.measured.want)) " " (path.measured.unit)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A cell for each pair that was measured: the fuller, the nearer to its criterion.
+fn heat_map(verdict: &FleetVerdict, metric: &str, values: &Values<'_>) -> Markup {
+    let Some(criterion) = verdict.criteria.metrics.get(metric) else { return html! {} };
+    let want = criterion.typical();
+    let good = |value: &UnitValue| {
+        let got = value.typical();
+        let share = if value.better == Better::Higher { got / want } else { want / got };
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 }
+    };
+    let cells: BTreeMap<(&str, &str), &UnitValue> =
+        values.iter().filter_map(|(_, value)| Some(((value.from.as_str(), value.to.as_deref()?), *value))).collect();
+    let mut hosts: Vec<(&str, FleetState)> =
+        verdict.nodes.iter().map(|(name, node)| (name.as_str(), node.state)).collect();
+    hosts.retain(|(host, _)| cells.keys().any(|(from, to)| from == host || to == host));
+    let all = hosts.len();
+    // The worst come first where not all have room, and then all are in order.
+    hosts.sort_by_key(|(_, state)| *state);
+    hosts.truncate(MOST_HOSTS);
+    hosts.sort_unstable();
+    let id = format!("pairs-{}", metric.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-"));
+    let table = html! {
+        table.heat {
+            caption id=(id) {
+                (metric) ": what each row's node sends to each column's, against " (value(want)) " "
+                (criterion.direction.unit) ". Darker is worse."
+                @if all > hosts.len() { " " (hosts.len()) " of " (all) " nodes." }
+            }
+            thead { tr { th scope="col" { "From" } @for (to, _) in &hosts { th scope="col" { (to) } } } }
+            tbody {
+                @for (from, _) in &hosts {
+                    tr {
+                        th scope="row" { (from) }
+                        @for (to, _) in &hosts {
+                            @match cells.get(&(*from, *to)) {
+                                Some(cell) => {
+                                    td class={ "heat-" (9 - (9.0 * good(cell)).floor() as u32) }
+                                        title={ (from) " to " (to) ": " (value(cell.typical())) " " (cell.unit) } {
+                                        (percent(good(cell)))
+                                    }
+                                }
+                                None => { td {} }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    wide(&id, &table)
+}
+
+/// How many values lie where, and the criterion's limit.
+fn distribution(verdict: &FleetVerdict, metric: &str, values: &Values<'_>) -> Markup {
+    let typical: Vec<f64> = values.iter().map(|(_, value)| value.typical()).collect();
+    let Some((_, first)) = values.first() else { return html! {} };
+    let (least, most) = (typical.iter().copied().fold(f64::MAX, f64::min), typical.iter().copied().fold(f64::MIN, f64::max));
+    let width = if most > least { (most - least) / COLUMNS as f64 } else { 1.0 };
+    let mut counts = [0_u32; COLUMNS];
+    for value in &typical {
+        counts[(((value - least) / width) as usize).min(COLUMNS - 1)] += 1;
+    }
+    let tallest = counts.iter().copied().max().unwrap_or(1).max(1);
+    let limit = verdict.criteria.metrics.get(metric).map(|criterion| match criterion.direction.better {
+        Better::Higher => criterion.typical() * criterion.alpha,
+        Better::Lower => criterion.typical() / criterion.alpha,
+    });
+    let at = |value: f64| ((value - least) / width * 10.0).clamp(0.0, 10.0 * COLUMNS as f64);
+    let unit = &first.unit;
+    html! {
+        figure {
+            div.plot tabindex="0" role="img" aria-label={ (metric) ": " (typical.len()) " values from " (value(least)) " to " (value(most)) " " (unit) } {
+                svg viewBox={ "0 0 " (10 * COLUMNS) " 60" } width="400" height="60" {
+                    @for (column, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                        @let height = (50 * count).div_ceil(tallest);
+                        rect.bar x=(10 * column) y=(55 - height) width="9" height=(height) {}
+                    }
+                    @if let Some(limit) = limit.filter(|limit| (least..=most).contains(limit)) {
+                        line.limit x1=(at(limit)) x2=(at(limit)) y1="0" y2="58" {}
+                    }
+                }
+            }
+            figcaption {
+                strong { (metric) } ": " (typical.len()) " values from " (value(least)) " to " (value(most)) " " (unit)
+                @match (limit, verdict.without.get(metric)) {
+                    (Some(limit), _) => { ", limit " (value(limit)) }
+                    (None, Some(why)) => { ", without a criterion: " (why) }
+                    (None, None) => {}
+                }
+                "."
+            }
+        }
+    }
+}
