@@ -10,11 +10,12 @@ use kelpie_nic::packet::Headers;
 use kelpie_nic::path::Order;
 use kelpie_nic::pcie;
 use kelpie_nic::units::UnitsConfig;
-use kelpie_spaces::{Device, headers};
+use kelpie_spaces::{Device, Host, headers};
 use kelpie_switch::{BufferForm, Threshold};
 
 use crate::model::{self, CacheForm, Gpu, Model};
 use crate::network::Cables;
+use crate::pair_models::PairModels;
 
 /// Time for which the packet rate may exceed the specified one, as long as its mean does not.
 ///
@@ -201,18 +202,6 @@ impl Model {
         }
     }
 
-    /// The cables and switches between the hosts.
-    pub fn cables(&self) -> Cables {
-        let model::Switch { xoff_kib, xon_kib } = self.switch;
-        Cables {
-            port: Rate::gbps(self.port.line_rate_gbps),
-            trunk: self.bond.as_ref().map(|bond| Rate::gbps(bond.trunk_gbps)),
-            link: Picos::from_nanos(self.port.link_delay_ns),
-            xoff: kib(xoff_kib),
-            xon: kib(xon_kib),
-        }
-    }
-
     fn link(&self) -> pcie::PcieConfig {
         let model::Pcie {
             gbps,
@@ -273,6 +262,21 @@ impl Model {
         let latency = Picos::from_nanos(host.interconnect_latency_ns);
         let (away, back) = (Rate::gbps(host.redirect_write_gbps), Rate::gbps(host.redirect_read_gbps));
         vec![MemoryPath::new(interconnect, interconnect, latency), MemoryPath::new(away, back, Picos::ZERO)]
+    }
+}
+
+impl PairModels<'_> {
+    /// The cables and switches between the hosts.
+    pub fn cables(self) -> Cables {
+        let common = self.common();
+        let model::Switch { xoff_kib, xon_kib } = common.switch;
+        Cables {
+            ports: Host::BOTH.map(|host| Rate::gbps(self.of(host).port.line_rate_gbps)),
+            trunk: common.bond.as_ref().map(|bond| Rate::gbps(bond.trunk_gbps)),
+            link: Picos::from_nanos(common.port.link_delay_ns),
+            xoff: kib(xoff_kib),
+            xon: kib(xon_kib),
+        }
     }
 }
 

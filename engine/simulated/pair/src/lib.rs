@@ -12,6 +12,7 @@ mod load;
 mod model;
 mod network;
 mod pair;
+mod pair_models;
 pub mod parameters;
 mod path_part;
 mod relief;
@@ -23,4 +24,4 @@ mod waits;
 
 pub use load::ModelError;
 pub use relief::{Relief, Reliefs};
-pub use subsystem::{PortsSeen, SimSubsystem};
+pub use subsystem::{PortsSeen, SimSubsystem, SimulatedTraffic};

@@ -102,10 +102,11 @@ fn longest(
     now: &Snapshot,
     counts: impl Fn(Side, Cause) -> bool,
 ) -> String {
+    let reaches = &pair.around.reaches[host.index()];
     let rows: Vec<_> = now.waits[host.index()].since(&before.waits[host.index()]).collect();
     let mut by_part: Vec<(&'static str, Picos)> = Vec::new();
     for (_, _, cause, span) in rows.iter().filter(|(_, side, cause, _)| counts(*side, *cause)) {
-        let part = part(*cause, &pair.around.reaches);
+        let part = part(*cause, reaches);
         match by_part.iter_mut().find(|row| row.0 == part) {
             Some(row) => row.1 += *span,
             None => by_part.push((part, *span)),
@@ -115,7 +116,7 @@ fn longest(
         return "nothing".to_owned();
     };
     let of_part =
-        rows.iter().filter(|(_, side, cause, _)| counts(*side, *cause) && part(*cause, &pair.around.reaches) == name);
+        rows.iter().filter(|(_, side, cause, _)| counts(*side, *cause) && part(*cause, reaches) == name);
     let flow = of_part.max_by_key(|row| (row.3, row.0)).map_or(0, |row| row.0);
     format!("{name}:{}", pair.around.rings.flows[flow as usize].name)
 }

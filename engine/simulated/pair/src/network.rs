@@ -47,8 +47,8 @@ pub enum NetworkEvent {
 /// What the cables and switches are.
 #[derive(Debug, Clone, Copy)]
 pub struct Cables {
-    /// Of a port of a host.
-    pub port: Rate,
+    /// Of the ports of each host, both ways.
+    pub ports: [Rate; 2],
     /// Of the trunk between leaves, if there are two.
     pub trunk: Option<Rate>,
     /// From one end of a cable to the other.
@@ -135,11 +135,11 @@ pub struct Network {
 impl Network {
     /// Switches and cables on which nothing moves.
     pub fn new(cables: Cables) -> Self {
-        let Cables { port, trunk, link, xoff, xon } = cables;
+        let Cables { ports: [a, b], trunk, link, xoff, xon } = cables;
         let form = BufferForm { capacity: u64::MAX, threshold: Threshold::Fixed { xoff, xon } };
         let switches = match trunk {
-            None => vec![Switch::new(form, &[port; 2])],
-            Some(trunk) => vec![Switch::new(form, &[port, port, trunk]); 2],
+            None => vec![Switch::new(form, &[a, b])],
+            Some(trunk) => vec![Switch::new(form, &[a, b, trunk]); 2],
         };
         // All that comes to a switch that is alone takes equally long, so that it is dealt with in order when it leaves
         // its host, and the switch is ahead of the hosts by that time: an event less for each burst.
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn cables(trunk: Option<Rate>) -> Cables {
-        Cables { port: Rate::gbps(100.0), trunk, link: Picos::from_nanos(300.0), xoff: 8000, xon: 4000 }
+        Cables { ports: [Rate::gbps(100.0); 2], trunk, link: Picos::from_nanos(300.0), xoff: 8000, xon: 4000 }
     }
 
     /// Sends bursts of 1,000 bytes, one each 80 ns and host unless it is silent, and says what each port of `b` got.

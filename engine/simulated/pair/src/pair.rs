@@ -19,6 +19,7 @@ use crate::control_thread::ControlThread;
 use crate::counters::TrafficCounters;
 use crate::model::{Model, Posting};
 use crate::network::{Network, NetworkEvent};
+use crate::pair_models::PairModels;
 use crate::path_part::{Passed, PathPart};
 use crate::rings::Rings;
 use crate::waits::Waits;
@@ -76,15 +77,20 @@ impl Costs {
         let Posting { cores: _, signal_divisor: _, doorbell_ns, wqe_ns, poll_ns } = model.posting;
         Self { doorbell: ns(doorbell_ns), wqe: ns(wqe_ns), poll: ns(poll_ns), mmio: ns(model.pcie.link_latency_ns) }
     }
+
+    /// A call that posts so many work requests.
+    fn posting(self, batch: u64) -> Picos {
+        self.doorbell + self.wqe * batch
+    }
 }
 
 /// All that is outside of the NICs.
 #[derive(Debug)]
 pub struct PairEnvironment {
     pub rings: Rings,
-    costs: Costs,
-    /// How the NICs reach each memory.
-    pub reaches: Vec<MemoryReach>,
+    costs: [Costs; 2],
+    /// How the NIC of each host reaches each memory.
+    pub reaches: [Vec<MemoryReach>; 2],
     events: Events<PairEvent>,
     apps: [Vec<App>; 2],
     cores: [Vec<Picos>; 2],
@@ -94,6 +100,8 @@ pub struct PairEnvironment {
     path: Option<[PathPart; 2]>,
     pub network: Network,
     pub traffic: [[TrafficCounters; 2]; 2],
+    /// Payload of each flow that has come to its responder, and to its requester. Units: bytes.
+    pub delivered: Vec<[u64; 2]>,
     /// Time that applications of each host wait for their core while they have room again, as soon as it is known.
     core_wait: [Picos; 2],
     /// When those that wait for it, or have it, will have posted what there is room for.
@@ -152,15 +160,15 @@ impl Outside for NicView<'_> {
     }
 
     fn completed(&mut self, time: Picos, qp: u32, index: u64) {
-        self.around.events.at(time + self.around.costs.poll, PairEvent::Seen(self.host, qp, index as u32));
+        self.around.events.at(time + self.around.costs[self.host.index()].poll, PairEvent::Seen(self.host, qp, index as u32));
     }
 
     fn received(&mut self, time: Picos, qp: u32, index: u64) {
-        self.around.events.at(time + self.around.costs.poll, PairEvent::Used(self.host, qp, index as u32));
+        self.around.events.at(time + self.around.costs[self.host.index()].poll, PairEvent::Used(self.host, qp, index as u32));
     }
 
     fn commanded(&mut self, time: Picos) {
-        self.around.events.at(time + self.around.costs.poll, PairEvent::Commanded(self.host));
+        self.around.events.at(time + self.around.costs[self.host.index()].poll, PairEvent::Commanded(self.host));
     }
 
     fn delivered(&mut self, burst: &Burst) {
@@ -169,6 +177,8 @@ impl Outside for NicView<'_> {
         if burst.kind != PacketKind::ReadRequest {
             traffic.payload_bytes += burst.payload;
             traffic.messages += burst.pieces().iter().filter(|piece| piece.is_last).count() as u64;
+            let (flow, _, is_requester) = self.around.rings.qps[self.host.index()][burst.to as usize];
+            self.around.delivered[flow as usize][usize::from(is_requester)] += burst.payload;
         }
         traffic.packets += burst.packets;
         traffic.wire_bytes += burst.wire;
@@ -182,35 +192,38 @@ impl Outside for NicView<'_> {
 
 impl SimulatedPair {
     /// Hosts that have been at work for long, with the queues of each flow as said; the rest is up to the seed.
-    pub fn new(model: &Model, rings: Rings, queues: &[Queues]) -> Self {
-        let seed = model.sampling.seed;
-        let mut config = model.nic();
+    pub fn new<'m>(models: impl Into<PairModels<'m>>, rings: Rings, queues: &[Queues]) -> Self {
+        let models = models.into();
+        let seed = models.common().sampling.seed;
         let path = PathPart::both(&rings, seed);
         // Where nothing is lost on the way no timer runs out, so that nobody needs to watch one.
-        config.ack_timeout = rings.flows.iter().any(|flow| flow.loss_ppm > 0).then_some(config.ack_timeout).flatten();
+        let loses = rings.flows.iter().any(|flow| flow.loss_ppm > 0);
         let hosts = rings.hosts();
         let nics = Host::BOTH.map(|host| {
             let (regions, connections) = (&rings.regions[host.index()], &rings.connections[host.index()]);
-            Nic::new(config.clone(), regions.clone(), connections, seed ^ u64::from(host != hosts[0]))
+            let mut config = models.of(host).nic();
+            config.ack_timeout = config.ack_timeout.filter(|_| loses);
+            Nic::new(config, regions.clone(), connections, seed ^ u64::from(host != hosts[0]))
         });
         let around = PairEnvironment {
             apps: Host::BOTH.map(|host| vec![App::default(); rings.qps[host.index()].len()]),
-            cores: Host::BOTH.map(|_| vec![Picos::ZERO; model.posting.cores as usize]),
+            cores: Host::BOTH.map(|host| vec![Picos::ZERO; models.of(host).posting.cores as usize]),
             control: Host::BOTH.map(|host| rings.control_thread(host)),
             path,
-            network: Network::new(model.cables()),
+            network: Network::new(models.cables()),
             traffic: Default::default(),
+            delivered: vec![[0; 2]; rings.flows.len()],
             core_wait: Default::default(),
             core_ends: Default::default(),
             waits: Default::default(),
             core_time: Default::default(),
             events: Events::default(),
-            costs: Costs::new(model),
-            reaches: model.reaches(),
+            costs: Host::BOTH.map(|host| Costs::new(models.of(host))),
+            reaches: Host::BOTH.map(|host| models.of(host).reaches()),
             rings,
         };
         let mut pair = Self { nics, around, now: Picos::ZERO };
-        pair.begin(&model.processing, seed, queues);
+        pair.begin(models, queues);
         for (place, host) in hosts.into_iter().enumerate() {
             let periods = [Object::Qp, Object::Region].map(|object| {
                 (object, pair.around.control[host.index()].as_ref().and_then(|thread| thread.period(object)))

@@ -17,6 +17,7 @@ use crate::counters::{Diagnostics, TrafficCounters};
 use crate::limiting::{Snapshot, limiting};
 use crate::model::{Model, Sampling};
 use crate::network::ByPort;
+use crate::pair_models::PairModels;
 use crate::pair::{Queues, SimulatedPair};
 use crate::rings::{FlowRings, Rings};
 use crate::steady::{BATCHES, Moment, SteadyState, UNKNOWN, falls_behind_slowly, half_width};
@@ -39,6 +40,8 @@ pub struct SimulatedRun {
     pub limiting: String,
     /// Packets moved in all, for benchmarks.
     pub packets: u64,
+    /// Payload of each flow to its responder, and to its requester, over all samples. Units: bytes/s.
+    pub flows: Vec<[f64; 2]>,
     /// What each port moved, if hosts have two.
     pub by_port: Option<ByPort>,
 }
@@ -47,6 +50,7 @@ pub struct SimulatedRun {
 struct Totals {
     time: Picos,
     traffic: [[TrafficCounters; 2]; 2],
+    delivered: Vec<[u64; 2]>,
     counts: [Diagnostics; 2],
     /// By host and port.
     pauses: [[Pauses; 2]; 2],
@@ -63,6 +67,7 @@ impl Totals {
         Self {
             time: pair.now,
             traffic: around.traffic,
+            delivered: around.delivered.clone(),
             counts: pair.nics.each_ref().map(Diagnostics::of),
             pauses: pair.nics.each_ref().map(|nic| nic.pauses(pair.now)),
             core_wait,
@@ -113,17 +118,18 @@ fn begin(slices: usize) -> usize {
 /// Source: our choice, because there are several looks at a course, and few batches in each.
 const CERTAIN: f64 = 2.0;
 
-/// Runs `workload` on `model`; the noise is that of the `attempt`th run, counted from 0. If the bounds of traffic are
+/// Runs `workload` on the hosts of `models`; the noise is that of the `attempt`th run, counted from 0. If the bounds of traffic are
 /// given, it ends as soon as the verdict is certain, though rates are not known to the model's precision.
 ///
 /// # Errors
 /// When the model's hosts cannot run it, or its packets need longer than an experiment may take.
 pub fn run(
-    model: &Model,
+    models: PairModels<'_>,
     workload: &Workload,
     attempt: u32,
     bounds: Option<&Bounds>,
 ) -> Result<SimulatedRun, MeasureError> {
+    let model = models.common();
     let loaded = loaded_directions(workload);
     let Sampling { precision, verdict_packets, sample_us: _, samples: _, max_events: _, seed: _, noise: _ } =
         model.sampling;
@@ -144,7 +150,7 @@ pub fn run(
         let [low, high] = [-CERTAIN, CERTAIN].map(verdict);
         low == high && low.verdict != Verdict::Inconclusive && agree_on_pauses(&samples)
     };
-    let (pair, course) = work(model, workload, &steady, is_certain)?;
+    let (pair, course) = work(models, workload, &steady, is_certain)?;
     let moments = moments(&course);
     let half_width = Some(half_width(&moments, &loaded)).filter(|half| half.is_finite());
     let is_steady = steady.is_balanced(&moments) && half_width.is_some_and(|half| half <= UNKNOWN);
@@ -160,7 +166,7 @@ pub fn run(
         );
         return Err(MeasureError::Unsupported { reason });
     }
-    let mut noise = RateNoise::new(model, workload, attempt);
+    let mut noise = RateNoise::new(model, workload, attempt.into());
     let samples = samples(&pair, &course, &loaded, model, &mut || noise.factor());
     Ok(SimulatedRun {
         measurement: Measurement {
@@ -170,8 +176,16 @@ pub fn run(
         },
         limiting: limiting(&pair, &course[sampled(model, slices)[0]].snapshot),
         packets: pair.nics.iter().map(|nic| nic.tally().packets).sum(),
+        flows: of_flows(&course[sampled(model, slices)[0]].totals, &course[slices].totals),
         by_port: pair.around.network.has_leaves().then(|| pair.around.network.moved()),
     })
+}
+
+/// Payload of each flow between two moments, to its responder and to its requester. Units: bytes/s.
+fn of_flows(before: &Totals, after: &Totals) -> Vec<[f64; 2]> {
+    let seconds = (after.time - before.time).max(Picos::new(1)).as_seconds();
+    let rate = |(now, then): (&[u64; 2], &[u64; 2])| [0, 1].map(|end| (now[end] - then[end]) as f64 / seconds);
+    after.delivered.iter().zip(&before.delivered).map(rate).collect()
 }
 
 /// All rates of a direction times a factor.
@@ -213,23 +227,26 @@ fn samples(
 /// Lets hosts work until rates are steady, or the verdict is certain, or for as long as an experiment may take; what
 /// had happened after each slice.
 fn work(
-    model: &Model,
+    models: PairModels<'_>,
     workload: &Workload,
     steady: &SteadyState<'_>,
     is_certain: impl Fn(&SimulatedPair, &[SliceMark]) -> bool,
 ) -> Result<(SimulatedPair, Vec<SliceMark>), MeasureError> {
-    let rings = Rings::new(model, workload)?;
+    let sampling = &models.common().sampling;
+    let rings = Rings::new(models, workload)?;
     // An application that pauses for longer than it posts is not ahead of its NIC.
-    let posting = |batch: u64| model.posting.doorbell_ns + model.posting.wqe_ns * batch as f64;
-    let pauses = |flow: &FlowRings| f64::from(flow.interarrival_ns) > posting(flow.batch);
+    let pauses = |flow: &FlowRings| {
+        let posting = &models.of(flow.from).posting;
+        f64::from(flow.interarrival_ns) > posting.doorbell_ns + posting.wqe_ns * flow.batch as f64
+    };
     let of_flow = |flow: &FlowRings| Queues { are_empty: pauses(flow), are_behind: false };
     let mut queues: Vec<Queues> = rings.flows.iter().map(of_flow).collect();
-    let slice = whole_pauses(&rings, Picos::from_nanos(model.sampling.sample_us * 1e3));
+    let slice = whole_pauses(&rings, Picos::from_nanos(sampling.sample_us * 1e3));
     // What begins on a long path is over after some round trips; on one that is too long nothing is known in the end.
     let slice = slice.max(longest_path(&rings).min(LONGEST_PERIOD));
-    let mut events_left = model.sampling.max_events;
+    let mut events_left = sampling.max_events;
     let mut has_restarted = false;
-    let mut pair = SimulatedPair::new(model, rings, &queues);
+    let mut pair = SimulatedPair::new(models, rings, &queues);
     let mut course = vec![SliceMark::of(&mut pair)];
     loop {
         pair.run_until(pair.now + slice, &mut events_left);
@@ -238,7 +255,7 @@ fn work(
         let is_look = slices.is_multiple_of(STEP);
         if is_look && !has_restarted && events_left > 0 && cannot_keep_up(&pair, &moments(&course), &mut queues) {
             has_restarted = true;
-            pair = SimulatedPair::new(model, Rings::new(model, workload)?, &queues);
+            pair = SimulatedPair::new(models, Rings::new(models, workload)?, &queues);
             course = vec![SliceMark::of(&mut pair)];
         } else if events_left == 0
             || slices == MOST_SLICES
@@ -326,23 +343,25 @@ fn sample(
 }
 
 /// Multiplicative noise on rates, the same for the same attempt at the same workload and model.
-struct RateNoise {
+pub struct RateNoise {
     normal: Option<Normal<f64>>,
     random: Pcg64Mcg,
 }
 
 impl RateNoise {
-    fn new(model: &Model, workload: &Workload, attempt: u32) -> Self {
+    /// That of an attempt at a workload.
+    pub fn new(model: &Model, workload: &Workload, attempt: u64) -> Self {
         // FNV-1a over the workload's text form: stable over versions of the standard library, unlike its hashers.
         let text = format!("{}{}{workload:?}", model.name, model.sampling.seed);
         let seed = text
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
         let normal = (model.sampling.noise > 0.0).then(|| Normal::new(1.0, model.sampling.noise).ok()).flatten();
-        Self { normal, random: Pcg64Mcg::seed_from_u64(seed.wrapping_add(attempt.into())) }
+        Self { normal, random: Pcg64Mcg::seed_from_u64(seed.wrapping_add(attempt)) }
     }
 
-    fn factor(&mut self) -> f64 {
+    /// The next factor.
+    pub fn factor(&mut self) -> f64 {
         self.normal.map_or(1.0, |normal| normal.sample(&mut self.random).max(0.0))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use kelpie_engine::simple::{Simple, qp_times};
 use kelpie_engine::{MeasureError, Subsystem};
 use kelpie_events::Picos;
-use kelpie_monitor::{Bounds, DirectionRates, Limit, Measurement, QpTimes};
+use kelpie_monitor::{Bounds, DirectionRates, Limit, Measurement, QpTimes, Sample};
 use kelpie_nic::packet::PacketPorts;
 use kelpie_spaces::{Flow, Host, Mtu, Workload};
 use kelpie_topology::PortSide;
@@ -14,7 +14,8 @@ use crate::bond::BondedHosts;
 use crate::load::ModelError;
 use crate::model::Model;
 use crate::network::ByPort;
-use crate::run::run;
+use crate::pair_models::PairModels;
+use crate::run::{RateNoise, run};
 
 /// What two ports of each host did.
 #[derive(Debug, Clone)]
@@ -29,11 +30,22 @@ pub struct PortsSeen {
     pub measurement: Measurement,
 }
 
+/// What a workload comes to on both hosts, as far as their models know it: without noise.
+#[derive(Debug, Clone)]
+pub struct SimulatedTraffic {
+    /// Payload of each flow that comes to its responder, and to its requester. Units: bytes/s.
+    pub flows: Vec<[f64; 2]>,
+    /// The mean of all samples.
+    pub mean: Sample,
+}
+
 /// A simulated subsystem.
 #[derive(Debug, Clone)]
 pub struct SimSubsystem {
     name: String,
     model: Model,
+    /// That of host `b`, if it has one of its own.
+    peer: Option<Box<Model>>,
     limiting: String,
     packets: u64,
     learned: OnceLock<Learned>,
@@ -80,7 +92,51 @@ impl SimSubsystem {
     }
 
     fn of(name: String, model: Model) -> Self {
-        Self { name, model, limiting: String::new(), packets: 0, learned: OnceLock::new() }
+        Self { name, model, peer: None, limiting: String::new(), packets: 0, learned: OnceLock::new() }
+    }
+
+    /// Gives host `b` the model of another subsystem: its NIC, its memories, its applications and the rate of its
+    /// cables. What belongs to neither host (seed, samples, noise, switch, length of cables) stays that of this model.
+    ///
+    /// # Errors
+    /// When one of the hosts has a bond and the other has none.
+    pub fn with_peer(mut self, b: &Self) -> Result<Self, ModelError> {
+        if self.model.bond.is_some() != b.model.bond.is_some() {
+            let rule = "both hosts need two ports, or one each".to_owned();
+            return Err(ModelError::Parameter { path: "bond".to_owned(), rule });
+        }
+        self.learned.take();
+        self.peer = Some(Box::new(b.model.clone()));
+        Ok(self)
+    }
+
+    fn models(&self) -> PairModels<'_> {
+        PairModels::new(&self.model, self.peer.as_deref().unwrap_or(&self.model))
+    }
+
+    /// The least that a host has of something.
+    fn least(&self, of: fn(&Model) -> f64) -> f64 {
+        Host::BOTH.map(|host| of(self.models().of(host))).into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    /// What a workload comes to, to the precision of the model.
+    ///
+    /// # Errors
+    /// When the hosts cannot run it.
+    pub fn traffic(&self, workload: &Workload) -> Result<SimulatedTraffic, MeasureError> {
+        let mut quiet = self.model.clone();
+        quiet.sampling.noise = 0.0;
+        let run = run(PairModels::new(&quiet, self.peer.as_deref().unwrap_or(&quiet)), workload, 0, None)?;
+        let mean = run.measurement.mean().ok_or_else(|| MeasureError::Unsupported {
+            reason: "the simulation ended before its first sample; a larger sampling.max_events lets it go on".to_owned(),
+        })?;
+        Ok(SimulatedTraffic { flows: run.flows, mean })
+    }
+
+    /// So many factors of the model's noise, which seed, workload and attempt decide.
+    pub fn noise(&self, workload: &Workload, attempt: u64, count: usize) -> Vec<f64> {
+        let mut noise = RateNoise::new(&self.model, workload, attempt);
+        (0..count).map(|_| noise.factor()).collect()
     }
 
     /// Names of the embedded models.
@@ -147,7 +203,7 @@ impl SimSubsystem {
 
     fn attempt(&mut self, workload: &Workload, attempt: u32) -> Result<Measurement, MeasureError> {
         let bounds = (self.model.sampling.verdict_packets > 0).then(|| self.bounds());
-        let run = run(&self.model, workload, attempt, bounds.as_ref())?;
+        let run = run(self.models(), workload, attempt, bounds.as_ref())?;
         self.limiting = run.limiting;
         self.packets = run.packets;
         Ok(run.measurement)
@@ -155,9 +211,9 @@ impl SimSubsystem {
 
     /// What simple traffic shows of one QP, and of reads; nothing of a model that cannot run it.
     fn learn(&self, base_rtt: f64) -> Learned {
-        let mut model = self.model.clone();
-        model.sampling.noise = 0.0;
-        let rate = |kind: Simple| simple(&model, kind).map(|rates| rates.messages_per_sec);
+        let mut quiet = self.clone();
+        quiet.model.sampling.noise = 0.0;
+        let rate = |kind: Simple| quiet.simple(kind).map(|rates| rates.messages_per_sec);
         let qp = || {
             let of_lists = rate(Simple::one_qp_lists(ELEMENTS)).map(|rate| (rate, ELEMENTS));
             qp_times(rate(Simple::ONE_QP)?, of_lists, rate(Simple::ONE_QP_LONG)?, base_rtt)
@@ -169,16 +225,16 @@ impl SimSubsystem {
 
     /// The bounds of its port, which the model states; the others take some experiments.
     pub fn port(&self) -> Bounds {
-        let Model { port, bond, .. } = &self.model;
-        let ports = if bond.is_some() { 2.0 } else { 1.0 };
-        Bounds::new(ports * port.line_rate_gbps * 1e9, port.max_mpps * 1e6)
+        let ports = if self.model.bond.is_some() { 2.0 } else { 1.0 };
+        let line_rate = self.least(|model| model.port.line_rate_gbps);
+        Bounds::new(ports * line_rate * 1e9, self.least(|model| model.port.max_mpps) * 1e6)
     }
 
     /// The bounds of the port that simple traffic does not reach, with the share of each that it does: the model
     /// contradicts itself, and traffic that is as fast as can be may be called low.
     pub fn unreached(&self) -> Vec<(Limit, f64)> {
         let bounds = self.port();
-        let share = |kind: Simple| simple(&self.model, kind).map(|rates| bounds.utilisation(&rates));
+        let share = |kind: Simple| self.simple(kind).map(|rates| bounds.utilisation(&rates));
         // Many QPs, because one may be slow, and those of a bond are spread by their ports.
         let many = |kind: Simple| Simple { qps: 32, ..kind };
         let shares = [(Limit::Wire, share(many(Simple::LARGE))), (Limit::Packets, share(many(Simple::SMALL)))];
@@ -191,7 +247,7 @@ impl SimSubsystem {
     /// When the model's hosts cannot run it.
     pub fn ports(&self, workload: &Workload) -> Result<Option<PortsSeen>, MeasureError> {
         let Some(bond) = BondedHosts::of(&self.model) else { return Ok(None) };
-        let run = run(&self.model, workload, 0, None)?;
+        let run = run(self.models(), workload, 0, None)?;
         let Some(ByPort { sent_bytes, received_bytes }) = run.by_port else { return Ok(None) };
         let taken = |flow: &Flow, [there, _]: [u16; 2]| {
             let PacketPorts { leave, arrive } = bond.taken(flow.from, there);
@@ -202,16 +258,16 @@ impl SimSubsystem {
         Ok(Some(PortsSeen { qps, sent_bytes, received_bytes, measurement: run.measurement }))
     }
 
+    /// What simple traffic of a kind comes to; nothing of a model that cannot run it.
+    fn simple(&self, kind: Simple) -> Option<DirectionRates> {
+        let run = run(self.models(), &kind.workload(Mtu::ALL[4], Host::A), 0, None).ok()?;
+        run.measurement.mean()?.directions.into_iter().next()
+    }
+
     /// Packets that the last measurement moved, warm-up included.
     pub fn packets(&self) -> u64 {
         self.packets
     }
-}
-
-/// What simple traffic of a kind comes to; nothing of a model that cannot run it.
-fn simple(model: &Model, kind: Simple) -> Option<DirectionRates> {
-    let run = run(model, &kind.workload(Mtu::ALL[4], Host::A), 0, None).ok()?;
-    run.measurement.mean()?.directions.into_iter().next()
 }
 
 impl Subsystem for SimSubsystem {
@@ -220,22 +276,21 @@ impl Subsystem for SimSubsystem {
     }
 
     fn bounds(&self) -> Bounds {
-        let model = &self.model;
-        let crossing = model.pcie.link_latency_ns;
-        let read = 2.0 * crossing + model.host.memory_latency_ns;
-        // Doorbell, WQE read, payload read, two links each way, the completion, and what the application takes to see
-        // it.
-        let rtt = model.posting.doorbell_ns
-            + crossing
-            + 2.0 * read
-            + 4.0 * model.port.link_delay_ns
-            + crossing
-            + model.posting.poll_ns;
+        let link_delay_ns = self.model.port.link_delay_ns;
+        let of_requester = |host: Host| {
+            let model = self.models().of(host);
+            let crossing = model.pcie.link_latency_ns;
+            let read = 2.0 * crossing + model.host.memory_latency_ns;
+            // Doorbell, WQE read, payload read, two links each way, the completion, and what the application takes to
+            // see it.
+            model.posting.doorbell_ns + crossing + 2.0 * read + 4.0 * link_delay_ns + crossing + model.posting.poll_ns
+        };
+        let rtt = Host::BOTH.map(of_requester).into_iter().fold(0.0, f64::max);
         let base_rtt = Picos::from_nanos(rtt).as_seconds();
         let learned = self.learned.get_or_init(|| self.learn(base_rtt));
         Bounds {
             base_rtt_seconds: Some(base_rtt),
-            max_pcie_bps: Some(model.pcie.gbps * 1e9),
+            max_pcie_bps: Some(self.least(|model| model.pcie.gbps) * 1e9),
             max_pcie_reads_per_sec: learned.reads_per_sec,
             qp: learned.qp,
             ..self.port()

@@ -18,7 +18,7 @@ impl PairEnvironment {
             return;
         }
         app.posts_left = batches;
-        let span = self.costs.doorbell + self.costs.wqe * flow.batch;
+        let span = self.costs[host.index()].posting(flow.batch);
         let from = app.posts_from;
         let begin = self.on_core(now, host, qp, span * batches);
         let end = begin + span * batches;
@@ -61,7 +61,7 @@ impl PairEnvironment {
         let (flow, ..) = self.rings.qps[host.index()][qp as usize];
         let flow = &self.rings.flows[flow as usize];
         let interarrival = Picos::from_nanos(flow.interarrival_ns.into());
-        let span = self.costs.doorbell + self.costs.wqe * flow.batch;
+        let span = self.costs[host.index()].posting(flow.batch);
         let app = &mut self.apps[host.index()][qp as usize];
         app.posted += flow.batch;
         app.posts_from = now + interarrival;
@@ -70,7 +70,7 @@ impl PairEnvironment {
         if app.posts_left > 0 {
             self.events.at(now + span.max(interarrival), PairEvent::Post(host, qp));
         }
-        self.events.at(now + self.costs.mmio, PairEvent::Nic(host, nic::Event::Doorbell(qp, posted as u32)));
+        self.events.at(now + self.costs[host.index()].mmio, PairEvent::Nic(host, nic::Event::Doorbell(qp, posted as u32)));
         self.post_when_room(now, host, qp);
     }
 
@@ -84,9 +84,9 @@ impl PairEnvironment {
         if posted > app.receives {
             let batches = posted - app.receives;
             app.receives = posted;
-            let span = self.costs.wqe * batches;
+            let span = self.costs[host.index()].wqe * batches;
             let done = self.on_core(now, host, qp, span) + span;
-            self.events.at(done + self.costs.mmio, PairEvent::Nic(host, nic::Event::Receives(qp, posted as u32)));
+            self.events.at(done + self.costs[host.index()].mmio, PairEvent::Nic(host, nic::Event::Receives(qp, posted as u32)));
         }
     }
 
@@ -103,7 +103,8 @@ impl PairEnvironment {
     /// Posts a command.
     pub(super) fn command(&mut self, now: Picos, host: Host, command: Option<Command>) {
         if let Some(command) = command {
-            let at_nic = now + self.costs.doorbell + self.costs.mmio;
+            let costs = self.costs[host.index()];
+            let at_nic = now + costs.doorbell + costs.mmio;
             self.events.at(at_nic, PairEvent::Nic(host, nic::Event::Command(command)));
         }
     }

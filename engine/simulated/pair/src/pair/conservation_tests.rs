@@ -33,7 +33,7 @@ fn emptied(model: &Model, workload: &Workload) -> Account {
     let rings = Rings::new(model, workload).expect("the hosts have this memory");
     let queues = vec![Queues::default(); workload.flows.len()];
     let mut pair = SimulatedPair::new(model, rings, &queues);
-    let turns = pair.turns(&model.processing, model.sampling.seed, &queues);
+    let turns = pair.turns(model.into(), &queues);
     let mut posted = [0; 2];
     for turn in &turns {
         let app = pair.around.apps[turn.host.index()][turn.qp as usize];

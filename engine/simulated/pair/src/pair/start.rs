@@ -1,13 +1,14 @@
 //! How an experiment begins: as applications and NICs that have been at work for long leave each other.
 
 use kelpie_events::Picos;
+use kelpie_nic::nic::Nic;
 use kelpie_spaces::Host;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
 use super::{NicView, PairEvent, SimulatedPair};
-use crate::model::Processing;
+use crate::pair_models::PairModels;
 use crate::rings::SendPosition;
 
 /// Applications with empty queues begin within this time of each other. Source: our choice, some round trips.
@@ -59,11 +60,12 @@ const TRANSLATIONS: usize = 1;
 
 impl SimulatedPair {
     /// Brings all to where it is after long work. Queues of flows are as said.
-    pub(super) fn begin(&mut self, processing: &Processing, seed: u64, queues: &[Queues]) {
+    pub(super) fn begin(&mut self, models: PairModels<'_>, queues: &[Queues]) {
+        let seed = models.common().sampling.seed;
         let mut random = Pcg32::seed_from_u64(seed);
-        let mut turns = self.turns(processing, seed, queues);
+        let mut turns = self.turns(models, queues);
         turns.shuffle(&mut random);
-        self.give_slots(&mut turns, processing);
+        self.give_slots(&mut turns, models);
         self.fill_caches(&turns);
         self.plan_replay(&mut turns);
         self.replay(&turns);
@@ -80,11 +82,13 @@ impl SimulatedPair {
     }
 
     /// All requesters, each somewhere in its vector.
-    fn turns(&self, processing: &Processing, seed: u64, queues: &[Queues]) -> Vec<RequesterTurn> {
+    fn turns(&self, models: PairModels<'_>, queues: &[Queues]) -> Vec<RequesterTurn> {
+        let seed = models.common().sampling.seed;
         let rings = &self.around.rings;
         let hosts = rings.hosts();
         let mut turns = Vec::new();
         for host in hosts {
+            let turn_packets = models.of(host).processing.turn_packets;
             for (qp, (flow, number, is_requester)) in rings.qps[host.index()].iter().enumerate() {
                 if !is_requester {
                     continue;
@@ -105,7 +109,7 @@ impl SimulatedPair {
                     number: *number,
                     peer: rings.connections[host.index()][qp].peer,
                     place,
-                    most: of_flow.most_of_turn(processing.turn_packets, processing.max_reads),
+                    most: of_flow.most_of_turn(turn_packets, models.max_reads()),
                     replayed: 0,
                     replayed_for: [0; KINDS],
                     from: place,
@@ -118,8 +122,11 @@ impl SimulatedPair {
 
     /// Gives the slots of units to the first QPs. The others wait for their turn; if turns end because all that was
     /// posted is sent, they are at the beginning of a batch.
-    fn give_slots(&self, turns: &mut [RequesterTurn], processing: &Processing) {
-        let mut slots = [(); 2].map(|()| vec![processing.slots; processing.units as usize]);
+    fn give_slots(&self, turns: &mut [RequesterTurn], models: PairModels<'_>) {
+        let mut slots = Host::BOTH.map(|host| {
+            let processing = &models.of(host).processing;
+            vec![processing.slots; processing.units as usize]
+        });
         for turn in turns {
             let host = turn.host.index();
             let free = &mut slots[host][self.nics[host].unit(turn.qp)];
@@ -136,9 +143,11 @@ impl SimulatedPair {
     /// if it may be used again.
     fn fill_caches(&mut self, turns: &[RequesterTurn]) {
         let rings = &self.around.rings;
-        let room = self.nics[0].room();
+        let rooms = self.nics.each_ref().map(Nic::room);
         // Of more than there is room for, any fill it.
-        let [mut contexts, mut translations] = [room.contexts, room.translations].map(|lines| 4 * lines as u64);
+        let most = |lines: [usize; 2]| 4 * lines[0].max(lines[1]) as u64;
+        let mut contexts = most(rooms.each_ref().map(|room| room.contexts));
+        let mut translations = most(rooms.each_ref().map(|room| room.translations));
         for turn in turns {
             let flow = &rings.flows[turn.flow];
             if contexts > 0 {
@@ -158,7 +167,7 @@ impl SimulatedPair {
         for host in rings.hosts() {
             let (nic, lines) = (&mut self.nics[host.index()], &rings.lines[host.index()]);
             let all: u64 = lines.iter().map(|lines| u64::from(*lines)).sum();
-            if all <= 2 * room.translations as u64 {
+            if all <= 2 * rooms[host.index()].translations as u64 {
                 for (region, lines) in lines.iter().enumerate() {
                     (0..*lines).for_each(|line| nic.remember_translation(region as u32, line));
                 }
@@ -170,29 +179,33 @@ impl SimulatedPair {
     /// and none if it holds all that is used.
     fn plan_replay(&self, turns: &mut [RequesterTurn]) {
         let rings = &self.around.rings;
-        let room = self.nics[0].room();
-        let context = u64::from(self.nics[0].context_lines());
+        let context = self.nics.each_ref().map(|nic| u64::from(nic.context_lines()));
         // Of contexts and translations: what is used by host, and what all QPs look up in a turn of each.
         let (mut used, mut lookups) = ([[0; 2]; KINDS], [0; KINDS]);
         for turn in turns.iter() {
             let flow = &rings.flows[turn.flow];
             let [local, remote, lines] = flow.translations();
             let messages = flow.messages_of_turn(turn.most);
-            let of_ends = [[context; 2], [local, remote]];
+            let of_ends = [[flow.from, flow.to].map(|host| context[host.index()]), [local, remote]];
             for (used, [from, to]) in used.iter_mut().zip(of_ends) {
                 used[flow.from.index()] += from;
                 used[flow.to.index()] += to;
             }
-            let of_turn = [2 * context, lines * messages];
+            let of_turn = [of_ends[CONTEXTS].iter().sum(), lines * messages];
             lookups.iter_mut().zip(of_turn).for_each(|(lookups, of_turn)| *lookups += of_turn);
         }
-        let rooms = [room.contexts, room.translations].map(|lines| lines as u64);
+        let rooms = self.nics.each_ref().map(|nic| {
+            let room = nic.room();
+            [room.contexts, room.translations].map(|lines| lines as u64)
+        });
         let [rounds, times] = REPLAYED;
         let lacks = |used: u64, room: u64| if 2 * used > room { (rounds * used).min(times * room) } else { 0 };
         let count = turns.len() as u64;
         // Both hosts look up about equally much.
-        let wanted =
-            |cache: usize| 2 * used[cache].into_iter().map(|used| lacks(used, rooms[cache])).max().unwrap_or(0);
+        let wanted = |cache: usize| {
+            let of_hosts = used[cache].into_iter().zip(&rooms).map(|(used, rooms)| lacks(used, rooms[cache]));
+            2 * of_hosts.max().unwrap_or(0)
+        };
         let turns_for = |cache: usize| (wanted(cache) * count).div_ceil(lookups[cache].max(1));
         let all = [turns_for(CONTEXTS), turns_for(TRANSLATIONS)];
         for (at, turn) in turns.iter_mut().enumerate() {

@@ -8,7 +8,7 @@ use kelpie_spaces::{Batch, Device, Flow, Host, Opcode, QpType, Workload};
 
 use super::{FlowRings, LINE, PAGE_BITS, REGION_BITS, RegionRotation, RingRequest, Rings};
 use crate::bond::BondedHosts;
-use crate::model::Model;
+use crate::pair_models::PairModels;
 
 /// What stands before inline data in a WQE. Units: bytes. Source: `struct mlx5_wqe_inl_data_seg`.
 const INLINE_HEADER: u64 = 4;
@@ -18,7 +18,8 @@ impl Rings {
     ///
     /// # Errors
     /// When the hosts of the model lack a memory, or an operation is not modelled.
-    pub fn new(model: &Model, workload: &Workload) -> Result<Self, MeasureError> {
+    pub fn new<'m>(models: impl Into<PairModels<'m>>, workload: &Workload) -> Result<Self, MeasureError> {
+        let models = models.into();
         let mut rings = Self {
             flows: Vec::new(),
             qps: [const { Vec::new() }; 2],
@@ -26,14 +27,14 @@ impl Rings {
             regions: [const { Vec::new() }; 2],
             lines: [const { Vec::new() }; 2],
         };
-        let ports = ports(model, &workload.flows)?;
+        let ports = ports(models, &workload.flows)?;
         for (place, flow) in workload.flows.iter().enumerate() {
-            rings.add(model, flow, ports.get(place).map_or(&[], Vec::as_slice))?;
+            rings.add(models, flow, ports.get(place).map_or(&[], Vec::as_slice))?;
         }
         Ok(rings)
     }
 
-    fn add(&mut self, model: &Model, flow: &Flow, ports: &[[PacketPorts; 2]]) -> Result<(), MeasureError> {
+    fn add(&mut self, models: PairModels<'_>, flow: &Flow, ports: &[[PacketPorts; 2]]) -> Result<(), MeasureError> {
         // Each is named, so that the compiler asks what the driver makes of a new one.
         let &Flow {
             from,
@@ -65,7 +66,7 @@ impl Rings {
         let grh = if is_datagram { GRH_SIZE } else { 0 };
         let receive_list: Vec<u64> = receive_list.iter().map(|bytes| bytes + grh).collect();
         let mut register = |host: Host, memory: &kelpie_spaces::Memory, longest: u64| {
-            let place = model.place(memory.device)?;
+            let place = models.of(host).place(memory.device)?;
             let regions = &mut self.regions[host.index()];
             let first = regions.len() as u32;
             let count = qps * memory.mrs;
@@ -89,7 +90,7 @@ impl Rings {
         let places = memory.to.mr_size.0.saturating_sub(longest_receive) / stride + 1;
         let receive = RegionRotation { stride, places, ..remote };
         let [depth, batch] = [wq_depth.send, batch].map(u64::from);
-        let signal = (depth / u64::from(model.posting.signal_divisor)).clamp(batch, depth.max(batch)) / batch * batch;
+        let signal = (depth / u64::from(models.of(from).posting.signal_divisor)).clamp(batch, depth.max(batch)) / batch * batch;
         let stride = vector.iter().map(|request| request.lines).max().unwrap_or(1);
         let connection = Connection {
             transport: match qp_type {
@@ -100,14 +101,14 @@ impl Rings {
             peer: 0,
             is_loopback: from == to,
             ports: PacketPorts::default(),
-            mtu: model.port.force_mtu.unwrap_or(mtu.bytes()),
-            max_reads: model.processing.max_reads,
+            mtu: Host::BOTH.iter().filter_map(|host| models.of(*host).port.force_mtu).min().unwrap_or(mtu.bytes()),
+            max_reads: models.max_reads(),
             send_stride: stride,
-            receive_entry: model.caches.receive_entry_bytes.of(qp_type),
+            receive_entry: 0, // of each end
             send_slots: wq_depth.send.next_power_of_two(),
             receive_slots: wq_depth.recv.next_power_of_two(),
         };
-        self.connect(flow, connection, ports);
+        self.connect(models, flow, connection, ports);
         self.flows.push(FlowRings {
             from,
             to,
@@ -138,7 +139,13 @@ impl Rings {
     }
 
     /// Creates the QPs of the flow that comes next, at both ends.
-    fn connect(&mut self, flow: &Flow, connection: Connection, ports: &[[PacketPorts; 2]]) {
+    fn connect(
+        &mut self,
+        models: PairModels<'_>,
+        flow: &Flow,
+        connection: Connection,
+        ports: &[[PacketPorts; 2]],
+    ) {
         let number = self.flows.len() as u32;
         let mut create = |host: Host, is_requester: bool| {
             let first = self.qps[host.index()].len() as u32;
@@ -147,13 +154,10 @@ impl Rings {
         };
         let [first, peers] = [create(flow.from, true), create(flow.to, false)];
         let taken = |qp: u32| ports.get(qp as usize).copied().unwrap_or_default();
-        for qp in 0..flow.qps {
-            let connection = Connection { peer: peers + qp, ports: taken(qp)[0], ..connection };
-            self.connections[flow.from.index()].push(connection);
-        }
-        for qp in 0..flow.qps {
-            let connection = Connection { peer: first + qp, ports: taken(qp)[1], ..connection };
-            self.connections[flow.to.index()].push(connection);
+        for (end, (host, peers)) in [(flow.from, peers), (flow.to, first)].into_iter().enumerate() {
+            let receive_entry = models.of(host).caches.receive_entry_bytes.of(flow.qp_type);
+            let connect = |qp| Connection { peer: peers + qp, ports: taken(qp)[end], receive_entry, ..connection };
+            self.connections[host.index()].extend((0..flow.qps).map(connect));
         }
     }
 }
@@ -171,7 +175,8 @@ fn name(qp_type: QpType, vector: &[RingRequest]) -> String {
 }
 
 /// The ports of both ends of each flow's QPs; none if hosts have one port.
-fn ports(model: &Model, flows: &[Flow]) -> Result<Vec<Vec<[PacketPorts; 2]>>, MeasureError> {
+fn ports(models: PairModels<'_>, flows: &[Flow]) -> Result<Vec<Vec<[PacketPorts; 2]>>, MeasureError> {
+    let model = models.common();
     if let Some(bond) = BondedHosts::of(model) {
         return Ok(bond.ports(flows));
     }
