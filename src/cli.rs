@@ -160,7 +160,8 @@ pub enum Command {
         Exit status: 0 a signal ended it, 2 it could not serve, or a device did not release its objects.\n\n\
         Examples:\n  \
         kelpie agent --listen 10.0.0.1:7471 --ca ca.pem --identity agent.pem\n  \
-        kelpie agent --device mlx5_0   (on this machine only, for ssh -L or a try-out)")]
+        kelpie agent --device mlx5_0   (on this machine only, for ssh -L or a try-out)\n  \
+        kelpie agent --simulated F --set port.line_rate_gbps=50   (a slow host without a device)")]
     Agent(AgentArgs),
     /// Check this host for what spoils measurements, with the evidence and the repair
     #[command(after_help = "Exit status: 0 no check fails, 1 a check fails, 2 the doctor could not look.\n\n\

@@ -187,6 +187,8 @@ pub struct HostPlan {
     pub groups: Vec<GroupPlan>,
     /// The ways of all flows that leave it, each once; a host can have one.
     pub paths: Vec<PathPlan>,
+    /// The workload that it is a part of. A device needs no more than the rest; a model needs both ends.
+    pub workload: Workload,
 }
 
 impl HostPlan {
@@ -221,7 +223,7 @@ pub fn plan(workload: &Workload, host: Host) -> HostPlan {
     let mut paths: Vec<PathPlan> = leave.map(path).collect();
     paths.sort_unstable();
     paths.dedup();
-    HostPlan { host, groups, paths }
+    HostPlan { host, groups, paths, workload: workload.clone() }
 }
 
 fn requester(index: usize, flow: &Flow) -> GroupPlan {

@@ -6,7 +6,10 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use kelpie_agent::Limits;
+use kelpie_examine::simulated_host::SimulatedFault;
 use kelpie_spaces::Bytes;
+
+use crate::args::parse_setting;
 
 /// `kelpie agent` and what belongs to it.
 #[derive(Debug, Args)]
@@ -34,6 +37,16 @@ pub struct ServeAgentArgs {
     /// Address to listen on; beyond this machine with certificates or --plain only
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7471")]
     pub listen: SocketAddr,
+
+    /// Be a simulated host instead: `F`, `path.yaml`; for trials of pairs and fleets without RDMA devices
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["device", "gid_index", "netem"])]
+    pub simulated: Option<String>,
+    /// Override a parameter of its model; may be repeated
+    #[arg(long, value_name = "path.to.key=value", value_parser = parse_setting, requires = "simulated")]
+    pub set: Vec<(String, String)>,
+    /// Fail like a bad host, from the start or after N sound set-ups
+    #[arg(long, value_name = "hang|lie|die[:N]", requires = "simulated", hide = true)]
+    pub simulated_fault: Option<SimulatedFault>,
 
     /// RDMA device for controllers that name none; may be left out if there is only one
     #[arg(long, value_name = "NAME")]

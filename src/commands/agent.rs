@@ -9,6 +9,7 @@ use kelpie_agent::server::{AgentConfig, serve};
 use kelpie_agent::steering::{PlannerAddress, SteeringSocket};
 use kelpie_agent::{Limits, Security, TlsFiles};
 use kelpie_engine::verbs_host::VerbsHost;
+use kelpie_examine::simulated_host::SimulatedHost;
 use kelpie_monitor::machine::Machine;
 use serde_json::json;
 
@@ -30,7 +31,7 @@ pub fn run(args: &AgentArgs, common: Common) -> anyhow::Result<ExitCode> {
                 security: args.serve.security(),
                 limits: args.serve.limits(),
             };
-            serve(args.serve.listen, config, host(&args.serve))?;
+            serve(args.serve.listen, config, host(&args.serve)?)?;
         }
     }
     Ok(exit::HEALTHY)
@@ -38,29 +39,21 @@ pub fn run(args: &AgentArgs, common: Common) -> anyhow::Result<ExitCode> {
 
 impl ServeAgentArgs {
     fn security(&self) -> Security {
-        match (&self.ca, &self.identity) {
-            (Some(ca), Some(identity)) => Security::Tls(TlsFiles {
-                ca: ca.clone(),
-                identity: identity.clone(),
-                insecure_key: self.insecure_key,
-                revoked: self.revoked.clone(),
-            }),
+        self.security_as(self.identity.as_ref(), self.revoked.clone())
+    }
+
+    fn security_as(&self, identity: Option<&PathBuf>, revoked: Option<PathBuf>) -> Security {
+        match (self.ca.clone(), identity.cloned()) {
+            (Some(ca), Some(identity)) => {
+                Security::Tls(TlsFiles { ca, identity, insecure_key: self.insecure_key, revoked })
+            }
             _ if self.plain => Security::Plain,
             _ => Security::Loopback,
         }
     }
 
     fn door(&self, name: &str) -> Option<SteeringSocket> {
-        let security = match (&self.ca, &self.planner_identity) {
-            (Some(ca), Some(identity)) => Security::Tls(TlsFiles {
-                ca: ca.clone(),
-                identity: identity.clone(),
-                insecure_key: self.insecure_key,
-                revoked: None,
-            }),
-            _ if self.plain => Security::Plain,
-            _ => Security::Loopback,
-        };
+        let security = self.security_as(self.planner_identity.as_ref(), None);
         let planner = PlannerAddress { address: self.planner.clone()?, security, name: name.to_owned() };
         let (group, most_a_second) = (self.steer_group.clone(), self.steer_rate);
         Some(SteeringSocket { socket: self.steer.clone()?, group, most_a_second, planner, machine: Machine::live() })
@@ -73,12 +66,15 @@ impl ServeAgentArgs {
 }
 
 /// This machine; if it cannot drive a device, it reports to controllers what is missing.
-fn host(args: &ServeAgentArgs) -> Box<dyn VerbsHost> {
+fn host(args: &ServeAgentArgs) -> anyhow::Result<Box<dyn VerbsHost>> {
+    if let Some(model) = &args.simulated {
+        return Ok(Box::new(SimulatedHost::load(model, &args.set, args.listen)?.with_fault(args.simulated_fault)));
+    }
     let host = verbs_host(args).unwrap_or_else(|missing| {
         note(&format!("this agent cannot run traffic, and reports that to controllers: {missing}"));
         Box::new(kelpie_agent::AbsentHost::new(missing))
     });
-    Box::new(kelpie_agent::Netem::new(host, args.netem.clone()))
+    Ok(Box::new(kelpie_agent::Netem::new(host, args.netem.clone())))
 }
 
 #[cfg(feature = "verbs")]

@@ -9,6 +9,7 @@ pub mod outbox;
 pub mod ports;
 pub mod program;
 pub mod simulated;
+pub mod simulated_host;
 pub mod subsystem;
 pub mod tail;
 

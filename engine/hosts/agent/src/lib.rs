@@ -3,6 +3,7 @@
 mod absent;
 pub mod cert;
 pub mod client;
+pub mod crowd;
 mod gate;
 mod identity;
 pub mod lab;

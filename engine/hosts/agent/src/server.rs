@@ -10,6 +10,7 @@ use futures_util::{SinkExt, StreamExt};
 use kelpie_engine::chain;
 use kelpie_engine::verbs_host::VerbsHost;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::gate::{Gate, Opening, part};
@@ -64,6 +65,7 @@ struct SharedAgent {
     gate: Gate,
     host: Arc<LeasedHost>,
     rare: LimitedLog,
+    life: CancellationToken,
 }
 
 /// Serves controllers on `listen`; comes back only with an error.
@@ -87,6 +89,16 @@ pub fn serve(listen: SocketAddr, config: AgentConfig, host: Box<dyn VerbsHost>) 
 /// # Errors
 /// Where the certificates cannot be used, and when the device is stuck.
 pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn VerbsHost>) -> Result<(), AgentError> {
+    serve_until(listener, config, host, CancellationToken::new()).await
+}
+
+/// Does so until `life` ends, and with it listener and connections, as those of a process that is killed.
+pub(crate) async fn serve_until(
+    listener: TcpListener,
+    config: AgentConfig,
+    host: Box<dyn VerbsHost>,
+    life: CancellationToken,
+) -> Result<(), AgentError> {
     let gate = Gate::new(&config.security)?;
     config.door.map(SteeringSocket::open).transpose()?;
     let agent = Arc::new(SharedAgent {
@@ -95,17 +107,20 @@ pub async fn serve_on(listener: TcpListener, config: AgentConfig, host: Box<dyn 
         gate,
         host: Arc::new(LeasedHost::new(host)),
         rare: LimitedLog::default(),
+        life,
     });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            () = agent.life.cancelled() => return Ok(()),
             () = agent.host.stuck() => return Err(AgentError::Stuck(LONGEST_RELEASE)),
         };
         match accepted {
             Ok((stream, peer)) => {
                 let agent = Arc::clone(&agent);
                 tokio::spawn(async move {
-                    agent.connection(stream, peer).await;
+                    let life = agent.life.clone();
+                    life.run_until_cancelled_owned(agent.connection(stream, peer)).await;
                 });
             }
             // Out of file descriptors, say: others may be closed meanwhile.
@@ -153,8 +168,9 @@ impl SharedAgent {
             let agent = Arc::clone(&self);
             async move {
                 opening.send(agent.welcome(None)).await?;
-                service::serve(Arc::clone(&agent.host), agent.limits, opening.map_codec(|_| AgentCodec::default()))
-                    .await
+                let pipe = opening.map_codec(|_| AgentCodec::default());
+                let served = service::serve(Arc::clone(&agent.host), agent.limits, pipe);
+                agent.life.run_until_cancelled(served).await.unwrap_or(Err(WireError::Closed))
             }
         });
         let ended = serving.await;
