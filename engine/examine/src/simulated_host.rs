@@ -73,7 +73,9 @@ impl FromStr for SimulatedFault {
             _ => None,
         };
         let fault = kind.zip(after.parse().ok()).map(|(kind, after)| Self { kind, after });
-        fault.ok_or_else(|| "write hang, lie or die, and the number of sound set-ups before it, such as die:3".to_owned())
+        fault.ok_or_else(|| {
+            "write hang, lie or die, and the number of sound set-ups before it, such as die:3".to_owned()
+        })
     }
 }
 
@@ -126,7 +128,10 @@ impl SimulatedHost {
     /// The address is none that another host can reach.
     pub fn new(model: SimSubsystem, address: SocketAddr) -> anyhow::Result<Self> {
         if address.ip().is_unspecified() {
-            anyhow::bail!("a simulated agent tells others where it is: have it listen on one address, not on {}", address.ip());
+            anyhow::bail!(
+                "a simulated agent tells others where it is: have it listen on one address, not on {}",
+                address.ip()
+            );
         }
         let mut quiet = model.clone();
         quiet.set_numbers(&[("sampling.noise", 0.0), ("sampling.seed", SEED)])?;
@@ -186,7 +191,8 @@ impl SimulatedHost {
     }
 
     fn reading(&self) -> Result<HostReading, HostError> {
-        let parts = self.session.as_ref().and_then(|session| Some((session, session.traffic.as_ref()?, session.started?)));
+        let parts =
+            self.session.as_ref().and_then(|session| Some((session, session.traffic.as_ref()?, session.started?)));
         let Some((session, traffic, started)) = parts else { return failed("no traffic was started") };
         let at = session.stopped.unwrap_or_else(|| started.elapsed());
         let mut reading = traffic::reading(&session.plan, traffic, &session.factors, at);
@@ -300,6 +306,3 @@ impl VerbsHost for SimulatedHost {
         self.session = None;
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -83,8 +83,12 @@ fn work(
     let flow = &plan.workload.flows[group.id.flow];
     let end = usize::from(op.brings_back());
     // A model moves a byte for a message without any.
-    let round: u64 = flow.pattern.iter().filter(|request| request.op.brings_back() == op.brings_back())
-        .map(|request| request.message().0.max(1)).sum();
+    let round: u64 = flow
+        .pattern
+        .iter()
+        .filter(|request| request.op.brings_back() == op.brings_back())
+        .map(|request| request.message().0.max(1))
+        .sum();
     let factor = factors.get(2 * group.id.flow + end).copied().unwrap_or(1.0);
     let rounds = traffic.flows[group.id.flow][end] / round as f64 * seconds * factor;
     let own = flow.pattern.iter().filter(|request| request.op == op).map(|request| request.message().0);

@@ -115,8 +115,7 @@ fn longest(
     let Some((name, _)) = by_part.into_iter().max_by_key(|(name, span)| (*span, *name)) else {
         return "nothing".to_owned();
     };
-    let of_part =
-        rows.iter().filter(|(_, side, cause, _)| counts(*side, *cause) && part(*cause, reaches) == name);
+    let of_part = rows.iter().filter(|(_, side, cause, _)| counts(*side, *cause) && part(*cause, reaches) == name);
     let flow = of_part.max_by_key(|row| (row.3, row.0)).map_or(0, |row| row.0);
     format!("{name}:{}", pair.around.rings.flows[flow as usize].name)
 }

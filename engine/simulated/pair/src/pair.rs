@@ -160,11 +160,15 @@ impl Outside for NicView<'_> {
     }
 
     fn completed(&mut self, time: Picos, qp: u32, index: u64) {
-        self.around.events.at(time + self.around.costs[self.host.index()].poll, PairEvent::Seen(self.host, qp, index as u32));
+        self.around
+            .events
+            .at(time + self.around.costs[self.host.index()].poll, PairEvent::Seen(self.host, qp, index as u32));
     }
 
     fn received(&mut self, time: Picos, qp: u32, index: u64) {
-        self.around.events.at(time + self.around.costs[self.host.index()].poll, PairEvent::Used(self.host, qp, index as u32));
+        self.around
+            .events
+            .at(time + self.around.costs[self.host.index()].poll, PairEvent::Used(self.host, qp, index as u32));
     }
 
     fn commanded(&mut self, time: Picos) {

@@ -17,8 +17,8 @@ use crate::counters::{Diagnostics, TrafficCounters};
 use crate::limiting::{Snapshot, limiting};
 use crate::model::{Model, Sampling};
 use crate::network::ByPort;
-use crate::pair_models::PairModels;
 use crate::pair::{Queues, SimulatedPair};
+use crate::pair_models::PairModels;
 use crate::rings::{FlowRings, Rings};
 use crate::steady::{BATCHES, Moment, SteadyState, UNKNOWN, falls_behind_slowly, half_width};
 

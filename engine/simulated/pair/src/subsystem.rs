@@ -128,7 +128,8 @@ impl SimSubsystem {
         quiet.sampling.noise = 0.0;
         let run = run(PairModels::new(&quiet, self.peer.as_deref().unwrap_or(&quiet)), workload, 0, None)?;
         let mean = run.measurement.mean().ok_or_else(|| MeasureError::Unsupported {
-            reason: "the simulation ended before its first sample; a larger sampling.max_events lets it go on".to_owned(),
+            reason: "the simulation ended before its first sample; a larger sampling.max_events lets it go on"
+                .to_owned(),
         })?;
         Ok(SimulatedTraffic { flows: run.flows, mean })
     }

@@ -70,7 +70,8 @@ impl PairEnvironment {
         if app.posts_left > 0 {
             self.events.at(now + span.max(interarrival), PairEvent::Post(host, qp));
         }
-        self.events.at(now + self.costs[host.index()].mmio, PairEvent::Nic(host, nic::Event::Doorbell(qp, posted as u32)));
+        self.events
+            .at(now + self.costs[host.index()].mmio, PairEvent::Nic(host, nic::Event::Doorbell(qp, posted as u32)));
         self.post_when_room(now, host, qp);
     }
 
@@ -86,7 +87,10 @@ impl PairEnvironment {
             app.receives = posted;
             let span = self.costs[host.index()].wqe * batches;
             let done = self.on_core(now, host, qp, span) + span;
-            self.events.at(done + self.costs[host.index()].mmio, PairEvent::Nic(host, nic::Event::Receives(qp, posted as u32)));
+            self.events.at(
+                done + self.costs[host.index()].mmio,
+                PairEvent::Nic(host, nic::Event::Receives(qp, posted as u32)),
+            );
         }
     }
 

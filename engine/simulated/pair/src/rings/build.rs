@@ -90,7 +90,8 @@ impl Rings {
         let places = memory.to.mr_size.0.saturating_sub(longest_receive) / stride + 1;
         let receive = RegionRotation { stride, places, ..remote };
         let [depth, batch] = [wq_depth.send, batch].map(u64::from);
-        let signal = (depth / u64::from(models.of(from).posting.signal_divisor)).clamp(batch, depth.max(batch)) / batch * batch;
+        let signal =
+            (depth / u64::from(models.of(from).posting.signal_divisor)).clamp(batch, depth.max(batch)) / batch * batch;
         let stride = vector.iter().map(|request| request.lines).max().unwrap_or(1);
         let connection = Connection {
             transport: match qp_type {
@@ -139,13 +140,7 @@ impl Rings {
     }
 
     /// Creates the QPs of the flow that comes next, at both ends.
-    fn connect(
-        &mut self,
-        models: PairModels<'_>,
-        flow: &Flow,
-        connection: Connection,
-        ports: &[[PacketPorts; 2]],
-    ) {
+    fn connect(&mut self, models: PairModels<'_>, flow: &Flow, connection: Connection, ports: &[[PacketPorts; 2]]) {
         let number = self.flows.len() as u32;
         let mut create = |host: Host, is_requester: bool| {
             let first = self.qps[host.index()].len() as u32;

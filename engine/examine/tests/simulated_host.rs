@@ -1,12 +1,18 @@
-use std::net::Ipv4Addr;
+//! Agents whose hosts are models, over the real protocol on loopback: what pairs of them measure, and how they fail.
+
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use kelpie_agent::{PairFile, PairSubsystem};
+use kelpie_engine::plan::plan;
+use kelpie_engine::verbs_host::{GroupEndpoint, HostError, Port, VerbsHost as _};
 use kelpie_engine::{MeasureError, Subsystem as _, chain};
+use kelpie_examine::simulated_host::{FaultKind, FleetAgent, SimulatedFault, SimulatedFleet, SimulatedHost};
 use kelpie_monitor::{Measurement, Sample};
-use kelpie_spaces::{Bytes, Flow, Opcode, QpType, Request, Workload};
-
-use super::*;
+use kelpie_sim::SimSubsystem;
+use kelpie_spaces::{Bytes, Flow, Host, Opcode, QpType, Request, Workload};
 
 fn f(sets: &[(&str, &str)]) -> SimSubsystem {
     let mut model = SimSubsystem::load("F").expect("embedded");
@@ -138,7 +144,7 @@ fn a_host_that_hangs_does_not_start() {
     let mut host = SimulatedHost::new(f(&[]), (Ipv4Addr::LOCALHOST, 1).into()).expect("an address");
     host = host.with_fault(Some("hang".parse().expect("a fault")));
     let within = Workload::new(vec![Flow::plain(Host::A, Host::A)]);
-    let ends = host.set_up(&Port::default(), &kelpie_engine::plan::plan(&within, Host::A)).expect("it is set up");
+    let ends = host.set_up(&Port::default(), &plan(&within, Host::A)).expect("it is set up");
     host.connect(&ends).expect("it needs nobody");
     let starting = thread::spawn(move || host.start());
     thread::sleep(Duration::from_millis(150));
@@ -168,7 +174,8 @@ fn a_thousand_agents_share_few_threads() {
     let threads = std::fs::read_dir("/proc/self/task").expect("this process has threads").count();
     assert!(threads < 40, "{threads} threads");
     let seen: Vec<f64> = thread::scope(|scope| {
-        let one = |number: u16| scope.spawn(move || gbps(&mut pair_of(listen(number), listen(1000 - number)), &write()));
+        let one =
+            |number: u16| scope.spawn(move || gbps(&mut pair_of(listen(number), listen(1000 - number)), &write()));
         let running: Vec<_> = (1..=16).map(one).collect();
         running.into_iter().map(|one| one.join().expect("it is measured")).collect()
     });
@@ -188,10 +195,10 @@ fn what_a_simulated_host_cannot_do_is_refused_with_a_reason() {
     let other = Port { device: Some("mlx5_0".to_owned()), ..Port::default() };
     assert!(host.inspect(&other).expect_err("it has sim0").to_string().contains("sim0"));
     assert!(host.set_source_ports(&[]).is_err() && host.sample().is_err() && host.start().is_err());
-    let plan = kelpie_engine::plan::plan(&write(), Host::A);
-    let timed = host.set_up(&Port::default(), &plan.clone().with_latency()).expect_err("no time of a request");
+    let planned = plan(&write(), Host::A);
+    let timed = host.set_up(&Port::default(), &planned.clone().with_latency()).expect_err("no time of a request");
     assert!(matches!(timed, HostError::Unsupported(_)));
-    let ends = host.set_up(&Port::default(), &plan).expect("it is set up");
+    let ends = host.set_up(&Port::default(), &planned).expect("it is set up");
     assert!(host.connect(&[]).is_err(), "nobody to connect to");
     let real = GroupEndpoint { id: ends[0].id.peer(), lid: 1, ..ends[0].clone() };
     let error = host.connect(&[real]).expect_err("nobody listens there").to_string();
