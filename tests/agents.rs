@@ -51,6 +51,51 @@ fn measure(bench: &Bench, pair: &str) -> Ran {
     bench.run(&["measure", "workload.yaml", "--subsystem", pair])
 }
 
+/// Agents whose hosts are models, and the file of their pair.
+fn simulated(bench: &Bench, more_of_b: &[&str]) -> (Agent, Agent) {
+    let simulated = ["--simulated", "F"];
+    let (a, b) = (Agent::start(bench, &simulated), Agent::start(bench, &[&simulated, more_of_b].concat()));
+    let session = "session: {warm_up_ms: 100, sample_ms: 20, samples: 4, drain_ms: 10}\n";
+    let pair = pair(&a, &b, session)
+        .replace("kelpie_none", "sim0")
+        .replace("max_bps: 1e9, max_pps: 1e6", "max_bps: 2e11, max_pps: 2.1e8");
+    bench.write("pair.yaml", pair);
+    (a, b)
+}
+
+fn gbps(measured: &serde_json::Value) -> f64 {
+    measured["directions"][0]["goodput_bps"].as_f64().expect("a rate") / 1e9
+}
+
+#[test]
+fn simulated_agents_measure_what_their_models_do_and_a_dead_one_is_named() {
+    let bench = Bench::new();
+    bench.write("workload.yaml", HEALTHY);
+    let measured = |status, subsystem| bench.json(status, &["measure", "workload.yaml", "--subsystem", subsystem]);
+    let expected = gbps(&measured(0, "sim:F"));
+    let agents = simulated(&bench, &["--set", "sampling.noise=0.001"]);
+    let seen = measured(0, "pair.yaml");
+    assert!((gbps(&seen) / expected - 1.0).abs() < 0.03, "{expected}: {seen}");
+    drop(agents);
+    let agents = simulated(&bench, &["--set", "port.line_rate_gbps=50"]);
+    let seen = measured(1, "pair.yaml");
+    assert!((46.0..50.0).contains(&gbps(&seen)), "{seen}");
+    drop(agents);
+    let _agents = simulated(&bench, &["--simulated-fault", "die"]);
+    let ran = measure(&bench, "pair.yaml");
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("host b"), "{ran:?}");
+    for (args, reason) in [
+        (&["--simulated", "Q"][..], "A to H"),
+        (&["--simulated", "F", "--set", "port.speed=1"], "no parameter"),
+        (&["--simulated", "F", "--simulated-fault", "sleep"], "hang, lie or die"),
+        (&["--simulated", "F", "--listen", "0.0.0.0:0", "--plain"], "have it listen on one address"),
+    ] {
+        let ran = bench.run(&[&["agent"], args].concat());
+        assert!(ran.status == Some(2) && ran.stderr.contains(reason), "{args:?}: {ran:?}");
+    }
+}
+
 /// What an agent lacks here: the feature, the library, any device, or the one that is asked for.
 fn says_what_is_missing(ran: &Ran) {
     assert_eq!(ran.status, Some(2), "{ran:?}");
