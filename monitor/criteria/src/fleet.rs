@@ -19,9 +19,9 @@ const TIMES: usize = 2;
 /// A node that measures so many times what others do is not believed. Source: our choice; the next generation of links
 /// is twice as fast.
 const IMPLAUSIBLE: f64 = 2.5;
-/// Times what values of healthy nodes typically differ by, that a value has to differ by to be slow. Source: our choice:
-/// 2.7 standard deviations of what is normally distributed, twice, are one false alarm in 80,000 values.
-const NOISE: f64 = 4.0;
+/// Times what values of healthy nodes typically differ by, as a ratio, that a value has to differ by to be slow. Source:
+/// our choice, by `examples/alarms.rs`: 3.4 standard deviations of what is normally distributed, twice.
+const NOISE: f64 = 5.0;
 /// By how much more with few hosts, times their number. Source: our choice, by `examples/alarms.rs`.
 const FEW: f64 = 4.0;
 /// The least alpha: what is ten times slower is slow, whatever the noise.
@@ -557,7 +557,7 @@ impl HostLearner {
         let between = side(&self.values[..middle]).min(side(&self.values[middle..]));
         // What few hosts differ by says little of what they may differ by.
         let few = 1.0 + FEW / self.hosts.len() as f64;
-        let seen = (1.0 - NOISE * few * between.max(self.within)).max(LEAST_ALPHA);
+        let seen = (1.0 - between.max(self.within)).powf(NOISE * few).max(LEAST_ALPHA);
         Ok(Criterion {
             criterion: vec![typical],
             defects: Vec::new(),
