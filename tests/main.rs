@@ -10,6 +10,7 @@ mod determinism;
 mod diagnosis;
 mod diff;
 mod doctor;
+mod fleet;
 mod gate;
 mod golden;
 mod hosts;

@@ -1,0 +1,137 @@
+//! Fleets of simulated hosts behind real agents, qualified by the binary: who is out, and what that costs.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Instant;
+
+use kelpie_examine::simulated_host::{FleetAgent, SimulatedFleet};
+use kelpie_sim::SimSubsystem;
+use serde_json::Value;
+
+use crate::support::Bench;
+
+/// What is wrong with a host.
+#[derive(Clone, Copy, PartialEq)]
+enum Wrong {
+    Nothing,
+    /// Its cable is slower.
+    Slow,
+    Fault(&'static str),
+    /// Nobody listens.
+    Absent,
+}
+
+/// A fleet behind loopback addresses of its own, and its inventory.
+fn fleet(bench: &Bench, hosts: usize, wrong: impl Fn(usize) -> Wrong) -> SimulatedFleet {
+    let model = |wrong: Wrong, seed: usize| {
+        let mut model = SimSubsystem::load("F").expect("embedded");
+        model.set("sampling.seed", &(seed + 1).to_string()).expect("a parameter");
+        model.set("sampling.noise", "0.005").expect("a parameter");
+        if wrong == Wrong::Slow {
+            model.set("port.line_rate_gbps", "100").expect("a parameter");
+        }
+        model
+    };
+    let listen = |host: usize| {
+        SocketAddr::from((Ipv4Addr::new(127, 1, (host / 250) as u8, (host % 250 + 1) as u8), 0))
+    };
+    let agents = (0..hosts).map(|host| FleetAgent {
+        listen: listen(host),
+        model: model(wrong(host), host),
+        fault: match wrong(host) {
+            Wrong::Fault(fault) => Some(fault.parse().expect("a fault")),
+            _ => None,
+        },
+    });
+    let fleet = SimulatedFleet::serve(agents).expect("loopback");
+    let mut file = "kelpie: inventory/1\nhosts:\n".to_owned();
+    for (host, address) in fleet.addresses().enumerate() {
+        if wrong(host) == Wrong::Absent {
+            fleet.kill(host);
+        }
+        let (leaf, pod) = (host / 16, host / 64);
+        let _ = writeln!(file, "  - {{name: n{host}, agent: \"{address}\", leaf: l{leaf}, pod: p{pod}}}");
+    }
+    bench.write("hosts.yaml", file);
+    fleet
+}
+
+/// The state of each host that is not in, by its number.
+fn not_in(verdict: &Value) -> Vec<(usize, String)> {
+    let nodes = verdict["nodes"].as_object().expect("nodes").iter();
+    let mut wrong: Vec<(usize, String)> = nodes
+        .map(|(name, node)| (name[1..].parse().expect("a number"), node["state"].as_str().expect("a state").to_owned()))
+        .filter(|(_, state)| state != "in")
+        .collect();
+    wrong.sort();
+    wrong
+}
+
+fn out(hosts: impl IntoIterator<Item = usize>) -> Vec<(usize, String)> {
+    hosts.into_iter().map(|host| (host, "out".to_owned())).collect()
+}
+
+#[test]
+fn a_quick_scan_names_hosts_that_are_slow_hang_lie_die_or_are_absent_and_judges_the_others() {
+    let bench = Bench::new();
+    let wrong = |host: usize| match host {
+        3 => Wrong::Slow,
+        8 => Wrong::Fault("hang"),
+        13 => Wrong::Fault("lie"),
+        21 => Wrong::Fault("die:1"),
+        26 => Wrong::Absent,
+        _ => Wrong::Nothing,
+    };
+    let _fleet = fleet(&bench, 32, wrong);
+    let ran = bench.run(&["qualify", "run", "hosts.yaml", "--db", "k.db", "--json", "--report", "report"]);
+    let verdict = ran.json();
+    assert_eq!((not_in(&verdict), ran.status), (out([3, 8, 13, 21, 26]), Some(1)), "{}", ran.stdout);
+    let fault = &verdict["nodes"]["n3"]["faults"][0];
+    assert!(fault["measured"]["got"].as_f64() < Some(105.0) && fault["measured"]["want"].as_f64() > Some(150.0), "{fault}");
+    let checked = bench.run(&["inventory", "check", "hosts.yaml", "--json"]);
+    assert_eq!((&checked.json()["silent"], checked.status), (&Value::from(2), Some(1)), "{}", checked.stdout);
+    for file in ["index.html", "junit.xml", "kelpie.prom", "nhc.txt", "nodes.jsonl"] {
+        let text = std::fs::read_to_string(bench.path("report").join(file)).expect("a file of the report");
+        assert!(text.contains("n26"), "{file}");
+    }
+    let shown = bench.run(&["qualify", "show", "--db", "k.db", "--json"]);
+    assert_eq!(shown.json(), verdict);
+}
+
+/// A hundredth of the hosts are slow, as many hang, lie, die and are absent: 5 %.
+#[test]
+#[ignore = "long"]
+fn a_thousand_agents_are_judged_in_a_minute_and_200_mib() {
+    let bench = Bench::new();
+    let wrong = |host: usize| match host % 100 {
+        17 => Wrong::Slow,
+        31 => Wrong::Fault("hang"),
+        49 => Wrong::Fault("lie"),
+        68 => Wrong::Fault("die:2"),
+        83 => Wrong::Absent,
+        _ => Wrong::Nothing,
+    };
+    let _fleet = fleet(&bench, 1000, wrong);
+    let started = Instant::now();
+    let mut command = bench.command(&["qualify", "run", "hosts.yaml", "--db", "k.db", "--json"]);
+    let child = command.stdout(std::fs::File::create(bench.path("out.json")).expect("writable")).spawn().expect("it starts");
+    let status = format!("/proc/{}/status", child.id());
+    let watch = std::thread::spawn(move || {
+        let mut most = 0_u64;
+        while let Ok(text) = std::fs::read_to_string(&status) {
+            let line = text.lines().find(|line| line.starts_with("VmHWM"));
+            let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+            let Some(kib) = kib else { break };
+            most = most.max(kib);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        most
+    });
+    let ended = child.wait_with_output().expect("it ends");
+    let (took, most) = (started.elapsed(), watch.join().expect("it watched"));
+    eprintln!("{took:?}, {most} KiB");
+    let verdict: Value = serde_json::from_slice(&std::fs::read(bench.path("out.json")).expect("written")).expect("JSON");
+    let expected = out((0..1000).filter(|host| wrong(*host) != Wrong::Nothing));
+    assert_eq!((not_in(&verdict), ended.status.code()), (expected, Some(1)));
+    assert!(most < 200 << 10, "{most} KiB");
+}
