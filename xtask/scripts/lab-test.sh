@@ -53,6 +53,8 @@ case $suite in
         tests lab
         up --dual-port
         tests dual-port balance:: checks:: probing:: ring:: steering::
+        up --dual-port --hosts 4
+        tests dual-port fleet::
         ;;
     emulated)
         for kernel in 6.1 6.12; do
