@@ -32,9 +32,7 @@ fn fleet(bench: &Bench, hosts: usize, wrong: impl Fn(usize) -> Wrong) -> Simulat
         }
         model
     };
-    let listen = |host: usize| {
-        SocketAddr::from((Ipv4Addr::new(127, 1, (host / 250) as u8, (host % 250 + 1) as u8), 0))
-    };
+    let listen = |host: usize| SocketAddr::from((Ipv4Addr::new(127, 1, (host / 250) as u8, (host % 250 + 1) as u8), 0));
     let agents = (0..hosts).map(|host| FleetAgent {
         listen: listen(host),
         model: model(wrong(host), host),
@@ -87,7 +85,10 @@ fn a_quick_scan_names_hosts_that_are_slow_hang_lie_die_or_are_absent_and_judges_
     let verdict = ran.json();
     assert_eq!((not_in(&verdict), ran.status), (out([3, 8, 13, 21, 26]), Some(1)), "{}", ran.stdout);
     let fault = &verdict["nodes"]["n3"]["faults"][0];
-    assert!(fault["measured"]["got"].as_f64() < Some(105.0) && fault["measured"]["want"].as_f64() > Some(150.0), "{fault}");
+    assert!(
+        fault["measured"]["got"].as_f64() < Some(105.0) && fault["measured"]["want"].as_f64() > Some(150.0),
+        "{fault}"
+    );
     let checked = bench.run(&["inventory", "check", "hosts.yaml", "--json"]);
     assert_eq!((&checked.json()["silent"], checked.status), (&Value::from(2), Some(1)), "{}", checked.stdout);
     for file in ["index.html", "junit.xml", "kelpie.prom", "nhc.txt", "nodes.jsonl"] {
@@ -114,7 +115,8 @@ fn a_thousand_agents_are_judged_in_a_minute_and_200_mib() {
     let _fleet = fleet(&bench, 1000, wrong);
     let started = Instant::now();
     let mut command = bench.command(&["qualify", "run", "hosts.yaml", "--db", "k.db", "--json"]);
-    let child = command.stdout(std::fs::File::create(bench.path("out.json")).expect("writable")).spawn().expect("it starts");
+    let child =
+        command.stdout(std::fs::File::create(bench.path("out.json")).expect("writable")).spawn().expect("it starts");
     let status = format!("/proc/{}/status", child.id());
     let watch = std::thread::spawn(move || {
         let mut most = 0_u64;
@@ -130,7 +132,8 @@ fn a_thousand_agents_are_judged_in_a_minute_and_200_mib() {
     let ended = child.wait_with_output().expect("it ends");
     let (took, most) = (started.elapsed(), watch.join().expect("it watched"));
     eprintln!("{took:?}, {most} KiB");
-    let verdict: Value = serde_json::from_slice(&std::fs::read(bench.path("out.json")).expect("written")).expect("JSON");
+    let verdict: Value =
+        serde_json::from_slice(&std::fs::read(bench.path("out.json")).expect("written")).expect("JSON");
     let expected = out((0..1000).filter(|host| wrong(*host) != Wrong::Nothing));
     assert_eq!((not_in(&verdict), ended.status.code()), (expected, Some(1)));
     assert!(most < 200 << 10, "{most} KiB");

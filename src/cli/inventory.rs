@@ -7,10 +7,8 @@ use clap::{Args, Subcommand, ValueHint};
 #[derive(Debug, Subcommand)]
 pub enum InventoryCommand {
     /// Ask all agents of an inventory whether they are there, side by side
-    #[command(
-        after_help = "Exit status: 0 all answer, 1 one does not.\n\n\
-        Examples:\n  kelpie inventory check hosts.yaml\n  kelpie inventory check hosts.yaml --json"
-    )]
+    #[command(after_help = "Exit status: 0 all answer, 1 one does not.\n\n\
+        Examples:\n  kelpie inventory check hosts.yaml\n  kelpie inventory check hosts.yaml --json")]
     Check(CheckInventoryArgs),
 }
 

@@ -28,14 +28,12 @@ pub enum QualifyCommand {
     )]
     Judge(JudgeArgs),
     /// Measure the hosts of an inventory, and say which may take jobs
-    #[command(
-        after_help = "Results are stored at once; a run that was ended goes on by `kelpie qualify resume`.\n\n\
+    #[command(after_help = "Results are stored at once; a run that was ended goes on by `kelpie qualify resume`.\n\n\
         Exit status: 0 all nodes are in, 1 a node is out, 2 nobody can say of some.\n\n\
         Examples:\n  \
         kelpie qualify run hosts.yaml\n  \
         kelpie qualify run hosts.yaml --plan full --time 30m --report report\n  \
-        kelpie qualify run hosts.yaml --criteria criteria.json --floor pair_bandwidth=380"
-    )]
+        kelpie qualify run hosts.yaml --criteria criteria.json --floor pair_bandwidth=380")]
     Run(RunArgs),
     /// Go on with a qualification that was ended
     #[command(after_help = "Example:\n  kelpie qualify resume 7")]

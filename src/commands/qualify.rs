@@ -63,7 +63,12 @@ struct LearntDocument<'l> {
 fn learn(args: &LearnArgs, common: Common) -> anyhow::Result<ExitCode> {
     let results = read(&args.results)?;
     let norm = if args.norm == NormArg::Area { Norm::Area } else { Norm::Xmax };
-    let options = LearnOptions { alpha: args.alpha, norm, floors: args.floor.iter().cloned().collect(), ..LearnOptions::default() };
+    let options = LearnOptions {
+        alpha: args.alpha,
+        norm,
+        floors: args.floor.iter().cloned().collect(),
+        ..LearnOptions::default()
+    };
     let learned = Criteria::learn(&results, &options)?;
     let text = serde_json::to_string(&learned.criteria)? + "\n";
     write_file(&args.out, text.as_bytes(), true).with_context(|| args.out.display().to_string())?;

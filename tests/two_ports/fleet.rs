@@ -52,7 +52,9 @@ impl<'l> Fleet<'l> {
 
     /// The state of each host by a qualification with these arguments; this is run beside it.
     fn states(&self, arguments: &str, meanwhile: &str) -> (Vec<String>, Value) {
-        let run = format!("{RUN} {arguments} --db /run/fleet.db --at-once 1 --json >/run/lab/fleet.json 2>/run/lab/fleet.log");
+        let run = format!(
+            "{RUN} {arguments} --db /run/fleet.db --at-once 1 --json >/run/lab/fleet.json 2>/run/lab/fleet.log"
+        );
         self.lab.in_guest("a", &format!("{meanwhile} {run}; true"));
         let said = fs::read(self.lab.dir.join("share/fleet.json")).expect("it was written");
         let log = fs::read_to_string(self.lab.dir.join("share/fleet.log")).unwrap_or_default();

@@ -58,7 +58,10 @@ pub async fn measure(
             let of_sample = |sample: usize| flows.iter().map(move |flow| flow[sample]);
             let sums: Vec<f64> = (0..samples).map(|sample| of_sample(sample).sum()).collect();
             let fair: Vec<f64> = (0..samples)
-                .map(|sample| of_sample(sample).fold(f64::INFINITY, f64::min) / of_sample(sample).fold(f64::MIN_POSITIVE, f64::max))
+                .map(|sample| {
+                    of_sample(sample).fold(f64::INFINITY, f64::min)
+                        / of_sample(sample).fold(f64::MIN_POSITIVE, f64::max)
+                })
                 .collect();
             let check = &unit.key.check;
             Ok(vec![
@@ -78,7 +81,11 @@ pub async fn measure(
 
 /// What the receiver says, because it is what arrived; it says nothing if nothing ever did.
 fn carried(flow: &FlowSamples) -> Vec<f64> {
-    if flow.received_bps.len() == flow.sent_bps.len() { flow.received_bps.clone() } else { vec![0.0; flow.sent_bps.len()] }
+    if flow.received_bps.len() == flow.sent_bps.len() {
+        flow.received_bps.clone()
+    } else {
+        vec![0.0; flow.sent_bps.len()]
+    }
 }
 
 /// How alike the counts of both ends are.

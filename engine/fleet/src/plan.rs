@@ -204,7 +204,11 @@ impl<'i> FleetMap<'i> {
     pub fn of_key(&self, key: &UnitKey) -> Option<PlannedUnit> {
         let check = FleetCheck::of_name(&key.check)?;
         let hosts: Option<Vec<usize>> = key.hosts.iter().map(|name| self.numbers.get(name.as_str()).copied()).collect();
-        let rail = if key.component.is_empty() { *self.rails().first()? } else { key.component.strip_prefix("rail")?.parse().ok()? };
+        let rail = if key.component.is_empty() {
+            *self.rails().first()?
+        } else {
+            key.component.strip_prefix("rail")?.parse().ok()?
+        };
         self.unit(check, hosts?, rail)
     }
 }
@@ -244,8 +248,11 @@ mod tests {
         let pairs: Vec<&PlannedUnit> = units.iter().filter(|unit| unit.distance.is_some()).collect();
         assert_eq!(pairs.len(), 3 * 8);
         for distance in Distance::ALL {
-            let hosts: BTreeSet<usize> =
-                pairs.iter().filter(|unit| unit.distance == Some(distance)).flat_map(|unit| unit.hosts.clone()).collect();
+            let hosts: BTreeSet<usize> = pairs
+                .iter()
+                .filter(|unit| unit.distance == Some(distance))
+                .flat_map(|unit| unit.hosts.clone())
+                .collect();
             assert_eq!(hosts.len(), 16, "{distance:?}");
         }
         assert!(pairs.iter().all(|unit| unit.key.component.is_empty()));

@@ -212,7 +212,8 @@ struct VersionOnly {
 
 fn plan(document: &QualificationDocument) -> anyhow::Result<Plan> {
     Plan::named(&document.plan).with_context(|| {
-        let known = "write quick, full, or some of loopback_write, loopback_read, loopback_send, pair, all_pairs, incast_3";
+        let known =
+            "write quick, full, or some of loopback_write, loopback_read, loopback_send, pair, all_pairs, incast_3";
         format!("no plan `{}`; {known}, with commas between", document.plan)
     })
 }

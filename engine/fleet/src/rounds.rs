@@ -133,9 +133,8 @@ pub fn quick_scan(positions: &[Position]) -> Vec<Round> {
         let left: Vec<usize> = (0..positions.len()).filter(|host| !is_paired[*host]).collect();
         rounds.push(round);
         let has_partner = |host: usize| {
-            let other = (0..positions.len()).find(|other| {
-                *other != host && Distance::between(positions[host], positions[*other]) == distance
-            });
+            let other = (0..positions.len())
+                .find(|other| *other != host && Distance::between(positions[host], positions[*other]) == distance);
             other.map(|other| vec![ordered((host, other))])
         };
         rounds.extend(left.into_iter().filter_map(has_partner));

@@ -91,13 +91,22 @@ pub trait Journal {
     fn stops(&mut self) -> bool;
 }
 
+/// A host that failed.
+struct Failed {
+    /// Its place among the unit's hosts.
+    place: usize,
+    /// Whether that is a fault of it.
+    is_fault: bool,
+    /// How often it may not fail again.
+    strikes: u32,
+}
+
 /// What comes back of a unit.
 struct UnitEnd {
     number: usize,
     clients: Vec<Option<AgentClient>>,
     outcome: Outcome,
-    /// The place of the host that failed, and whether that is a fault.
-    failed: Option<(usize, bool)>,
+    failed: Option<Failed>,
     seconds: f64,
 }
 
@@ -224,12 +233,12 @@ impl Scan {
         for ((place, host), client) in unit.hosts.iter().enumerate().zip(end.clients) {
             let slot = &mut self.slots[*host];
             (slot.client, slot.is_busy) = (client, false);
-            match end.failed {
-                Some((failed, is_fault)) if failed == place => {
-                    slot.strikes += 1;
+            match &end.failed {
+                Some(failed) if failed.place == place => {
+                    slot.strikes += failed.strikes;
                     // Who is not to be asked says so the next time too.
-                    if (slot.strikes >= STRIKES || !is_fault) && !keeps_on(&end.outcome) {
-                        slot.gone = Some((reason(&end.outcome), is_fault));
+                    if (slot.strikes >= STRIKES || !failed.is_fault) && !keeps_on(&end.outcome) {
+                        slot.gone = Some((reason(&end.outcome), failed.is_fault));
                     }
                 }
                 // Nothing is known of the other hosts.
@@ -263,7 +272,7 @@ impl Shared {
         unit: &PlannedUnit,
         clients: &mut [Option<AgentClient>],
         ports: &[Port],
-    ) -> (Outcome, Option<(usize, bool)>) {
+    ) -> (Outcome, Option<Failed>) {
         let mut is_old: Vec<bool> = clients.iter().map(Option::is_some).collect();
         loop {
             if let Err((place, error)) = self.connect(unit, clients).await {
@@ -285,7 +294,9 @@ impl Shared {
                     let said = HostFailure { host: self.names[unit.hosts[place]].clone(), reason };
                     let is_fault = !failure.is_unsupported();
                     let outcome = if is_fault { Outcome::Failed(said) } else { Outcome::Unsupported(said) };
-                    return (outcome, Some((place, is_fault)));
+                    // Who hangs is not waited for again.
+                    let strikes = if failure.is_late() { STRIKES } else { 1 };
+                    return (outcome, Some(Failed { place, is_fault, strikes }));
                 }
             }
         }
@@ -309,15 +320,16 @@ impl Shared {
         failed.map_or(Ok(()), Err)
     }
 
-    fn not_connected(&self, unit: &PlannedUnit, place: usize, error: &ClientError) -> (Outcome, Option<(usize, bool)>) {
+    fn not_connected(&self, unit: &PlannedUnit, place: usize, error: &ClientError) -> (Outcome, Option<Failed>) {
         // An agent that serves somebody else, or that we cannot trust, says nothing of its host.
-        let is_fault = matches!(error, ClientError::Connect { .. } | ClientError::Wire { .. } | ClientError::Silent { .. });
+        let is_fault =
+            matches!(error, ClientError::Connect { .. } | ClientError::Wire { .. } | ClientError::Silent { .. });
         let host = self.names[unit.hosts[place]].clone();
         let outcome = if is_fault {
             Outcome::Failed(HostFailure { host, reason: format!("no agent: {}", chain(error)) })
         } else {
             Outcome::Unsupported(HostFailure { host, reason: format!("{NOT_ASKED}{}", chain(error)) })
         };
-        (outcome, Some((place, is_fault)))
+        (outcome, Some(Failed { place, is_fault, strikes: 1 }))
     }
 }

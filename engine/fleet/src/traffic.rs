@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// How long an agent may take for a step. Source: our choice: few QPs are set up in milliseconds, and one slow agent
 /// delays its partner by no more than this.
-const STEP: Duration = Duration::from_secs(8);
+const STEP: Duration = Duration::from_secs(6);
 /// How long outstanding work may take at the end. Units: milliseconds.
 const DRAIN_MS: u64 = 2_000;
 /// Messages of small traffic that count at least, and how long they are waited for. Source: our choice; emulated hosts
@@ -114,6 +114,7 @@ pub struct EndFailure {
     pub step: &'static str,
     /// What came of it.
     pub error: ClientError,
+    is_late: bool,
 }
 
 impl EndFailure {
@@ -122,9 +123,14 @@ impl EndFailure {
         matches!(self.error, ClientError::Host(HostError::Unsupported(_)))
     }
 
+    /// Whether the host did not answer in time.
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
+
     /// Whether its connection may go on.
     pub fn keeps_connection(&self) -> bool {
-        matches!(self.error, ClientError::Host(_))
+        !self.is_late && matches!(self.error, ClientError::Host(_))
     }
 }
 
@@ -224,18 +230,18 @@ async fn all<'c, T>(
         }
     });
     let mut given = Vec::new();
-    let mut failed: Option<(EndFailure, bool)> = None;
+    let mut failed: Option<EndFailure> = None;
     for (end, answer) in join_all(answers).await.into_iter().enumerate() {
         match answer {
             Ok(answer) => given.push(answer),
             // Who is late may wait for the other, who said what was wrong.
-            Err((error, is_late)) if failed.as_ref().is_none_or(|(_, was_late)| *was_late && !is_late) => {
-                failed = Some((EndFailure { end, step, error }, is_late));
+            Err((error, is_late)) if failed.as_ref().is_none_or(|failed| failed.is_late && !is_late) => {
+                failed = Some(EndFailure { end, step, error, is_late });
             }
             Err(_) => {}
         }
     }
-    failed.map_or(Ok(given), |(failed, _)| Err(failed))
+    failed.map_or(Ok(given), Err)
 }
 
 /// Runs traffic and reads it. Nothing is left on the hosts of ends that did not fail.
@@ -255,7 +261,7 @@ pub async fn run(
     });
     let down = join_all(down).await;
     let mut torn = down.into_iter().enumerate().filter_map(|(end, down)| Some((end, down.err()?)));
-    let left = torn.next().map(|(end, error)| EndFailure { end, step: "tear down", error });
+    let left = torn.next().map(|(end, error)| EndFailure { end, step: "tear down", error, is_late: false });
     outcome.and_then(|samples| left.map_or(Ok(samples), Err))
 }
 
@@ -295,9 +301,8 @@ async fn traffic(
     all(ends, "stop traffic", async |_, end| end.client.stop(DRAIN_MS).await).await?;
     // Now that every requester has waited for what was on its way, responders have it.
     let last = sample().await?;
-    let events = last.iter().enumerate().flat_map(|(end, reading)| {
-        reading.events.iter().map(move |event| (end, event.clone()))
-    });
+    let events =
+        last.iter().enumerate().flat_map(|(end, reading)| reading.events.iter().map(move |event| (end, event.clone())));
     let flows = pattern.flows(ends.len());
     let flows = flows.into_iter().enumerate().map(|(number, ends)| FlowSamples {
         totals: totals(number, ends, &parts, &last),

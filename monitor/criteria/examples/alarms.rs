@@ -1,9 +1,7 @@
 //! How often healthy hosts are out, and bad ones are not, by the number of hosts, the noise and the plan: drawn fleets
 //! are judged as `kelpie qualify run` judges them, questions included. `docs/measured/qualification.md` has its table.
 
-use kelpie_criteria::{
-    Better, Criteria, FleetJudge, FleetState, LearnOptions, Outcome, Unit, UnitKey, UnitValue,
-};
+use kelpie_criteria::{Better, Criteria, FleetJudge, FleetState, LearnOptions, Outcome, Unit, UnitKey, UnitValue};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
@@ -31,7 +29,8 @@ impl Fleet {
             _ => Vec::new(),
         };
         let values = ways.into_iter().map(|(from, to)| {
-            let draw = |random: &mut Pcg64Mcg, noise: f64| Normal::new(0.0, noise).expect("finite").sample(random).exp();
+            let draw =
+                |random: &mut Pcg64Mcg, noise: f64| Normal::new(0.0, noise).expect("finite").sample(random).exp();
             let run = 100.0 / slower * draw(&mut self.random, self.noise[0]);
             UnitValue {
                 metric: key.check.clone(),
@@ -49,10 +48,15 @@ impl Fleet {
     /// Whether each host is out.
     fn judge(&mut self, all: bool) -> Vec<FleetState> {
         let count = self.hosts.len();
-        let key = |check: &str, hosts: Vec<String>| UnitKey { check: check.to_owned(), hosts, component: String::new() };
+        let key =
+            |check: &str, hosts: Vec<String>| UnitKey { check: check.to_owned(), hosts, component: String::new() };
         let mut keys: Vec<UnitKey> = self.hosts.iter().map(|host| key("loopback", vec![host.clone()])).collect();
         for one in 0..count {
-            let partners: Vec<usize> = if all { (one + 1..count).collect() } else { vec![one + 1].into_iter().filter(|_| one % 2 == 0).collect() };
+            let partners: Vec<usize> = if all {
+                (one + 1..count).collect()
+            } else {
+                vec![one + 1].into_iter().filter(|_| one % 2 == 0).collect()
+            };
             for other in partners.into_iter().filter(|other| *other < count) {
                 keys.push(key("pair", vec![self.hosts[one].clone(), self.hosts[other].clone()]));
             }

@@ -40,7 +40,9 @@ impl PairTable {
         let mut bad = BTreeSet::new();
         loop {
             let mut tally: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-            for ((one, other), is_slow) in self.pairs.iter().filter(|((one, other), _)| !bad.contains(one) && !bad.contains(other)) {
+            for ((one, other), is_slow) in
+                self.pairs.iter().filter(|((one, other), _)| !bad.contains(one) && !bad.contains(other))
+            {
                 for host in [one, other] {
                     let (slow, all) = tally.entry(*host).or_default();
                     (*slow, *all) = (*slow + usize::from(*is_slow), *all + 1);
@@ -55,9 +57,10 @@ impl PairTable {
                 }
             }
             let Some((host, (slow, all))) = worst else {
-                let left = self.pairs.iter().filter(|((one, other), is_slow)| {
-                    **is_slow && !bad.contains(one) && !bad.contains(other)
-                });
+                let left = self
+                    .pairs
+                    .iter()
+                    .filter(|((one, other), is_slow)| **is_slow && !bad.contains(one) && !bad.contains(other));
                 for ((one, other), _) in left {
                     let is_fast = |host: &usize| tally.get(host).is_some_and(|(slow, all)| all > slow);
                     let pairs = if is_fast(one) && is_fast(other) { &mut decision.between } else { &mut decision.open };

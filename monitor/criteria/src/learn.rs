@@ -225,8 +225,7 @@ fn learn_one(
         let found = medoid(&samples, options.norm).expect("the criterion is like itself");
         (criterion, repeatability) = (healthy[found.place], found.repeatability);
         let is_alike = |node: &usize| {
-            !below(nodes[*node].1)
-                && similarity(nodes[criterion].1, nodes[*node].1, options.norm) > alpha + EPSILON
+            !below(nodes[*node].1) && similarity(nodes[criterion].1, nodes[*node].1, options.norm) > alpha + EPSILON
         };
         let now: Vec<usize> = (0..nodes.len()).filter(is_alike).collect();
         is_settled = now == healthy;

@@ -4,16 +4,19 @@
 
 mod decide;
 mod fleet;
+mod fleet_verdict;
+mod judged;
 mod learn;
+mod learner;
 mod medoid;
+mod pairs;
 mod results;
 mod similarity;
 mod unit;
 
 pub use decide::{Decision, PairTable};
-pub use fleet::{
-    FleetJudge, FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification, SlowPath,
-};
+pub use fleet::FleetJudge;
+pub use fleet_verdict::{FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification, SlowPath};
 pub use learn::{
     Criteria, CriteriaError, Criterion, FailedMetric, LearnError, LearnOptions, Learned, NodeState, NodeVerdict,
     Verdicts,

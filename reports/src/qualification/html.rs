@@ -40,7 +40,8 @@ fn by_metric(units: &[Unit]) -> BTreeMap<String, Values<'_>> {
         let Outcome::Values(values) = &unit.outcome else { continue };
         for value in values {
             let component = &unit.key.component;
-            let name = if component.is_empty() { value.metric.clone() } else { format!("{}[{component}]", value.metric) };
+            let name =
+                if component.is_empty() { value.metric.clone() } else { format!("{}[{component}]", value.metric) };
             let kept = best.entry(name).or_default().entry((&value.from, value.to.as_deref())).or_insert((unit, value));
             let (before, now) = (kept.1.typical(), value.typical());
             if if value.better == Better::Higher { now > before } else { now < before } {
@@ -171,7 +172,8 @@ fn heat_map(verdict: &FleetVerdict, metric: &str, values: &Values<'_>) -> Markup
 fn distribution(verdict: &FleetVerdict, metric: &str, values: &Values<'_>) -> Markup {
     let typical: Vec<f64> = values.iter().map(|(_, value)| value.typical()).collect();
     let Some((_, first)) = values.first() else { return html! {} };
-    let (least, most) = (typical.iter().copied().fold(f64::MAX, f64::min), typical.iter().copied().fold(f64::MIN, f64::max));
+    let (least, most) =
+        (typical.iter().copied().fold(f64::MAX, f64::min), typical.iter().copied().fold(f64::MIN, f64::max));
     let width = if most > least { (most - least) / COLUMNS as f64 } else { 1.0 };
     let mut counts = [0_u32; COLUMNS];
     for value in &typical {

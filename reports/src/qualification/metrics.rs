@@ -39,11 +39,8 @@ pub fn open_metrics(run: i64, verdict: &FleetVerdict) -> String {
         for fault in &node.faults {
             let (metric, share) =
                 fault.measured.as_ref().map_or((&fault.check, 0.0), |measured| (&measured.metric, measured.similarity));
-            let labels = FaultLabels {
-                node: node_label.clone(),
-                metric: clean(metric),
-                component: clean(&fault.component),
-            };
+            let labels =
+                FaultLabels { node: node_label.clone(), metric: clean(metric), component: clean(&fault.component) };
             faults.get_or_create(&labels).set(share);
         }
     }

@@ -92,7 +92,8 @@ mod tests {
     use super::*;
 
     fn node(measured: Option<MeasuredFault>, detail: &str) -> NodeQualification {
-        let fault = NodeFault { check: "pair".to_owned(), component: String::new(), measured, detail: detail.to_owned() };
+        let fault =
+            NodeFault { check: "pair".to_owned(), component: String::new(), measured, detail: detail.to_owned() };
         NodeQualification { state: FleetState::Out, faults: vec![fault], unsure: Vec::new(), values: 3 }
     }
 

@@ -23,7 +23,11 @@ pub fn text(run: i64, verdict: &FleetVerdict) -> String {
     for (name, fault, more) in worst.iter().take(SHOWN) {
         let NodeFault { check, component, measured, detail } = fault;
         let part = if component.is_empty() { String::new() } else { format!(" {component}") };
-        let more = if *more > 0 { format!("{}and {more} more", if detail.is_empty() { "" } else { ", " }) } else { String::new() };
+        let more = if *more > 0 {
+            format!("{}and {more} more", if detail.is_empty() { "" } else { ", " })
+        } else {
+            String::new()
+        };
         let [what, got, want, good] = match measured {
             Some(measured) => [
                 format!("{}{part}", measured.metric),
@@ -42,7 +46,11 @@ pub fn text(run: i64, verdict: &FleetVerdict) -> String {
     for path in verdict.between.iter().take(SHOWN) {
         let ([one, other], measured) = (&path.hosts, &path.measured);
         let (got, want, unit) = (value(measured.got), value(measured.want), &measured.unit);
-        let _ = writeln!(text, "{one} and {other}: {} {got} of {want} {unit}, and both are fast with others: look at the cables and switches between them", measured.metric);
+        let _ = writeln!(
+            text,
+            "{one} and {other}: {} {got} of {want} {unit}, and both are fast with others: look at the cables and switches between them",
+            measured.metric
+        );
     }
     rest(&mut text, verdict.between.len(), "slow path", "slow paths");
     let unknown: Vec<_> = verdict.nodes.iter().filter(|(_, node)| node.state == FleetState::Unknown).collect();

@@ -37,6 +37,6 @@ mod tests;
 pub use absent::AbsentHost;
 pub use limits::Limits;
 pub use netem::Netem;
-pub use runtime::most_files;
 pub use pair::{PairError, PairFile, PairFileError, PairSubsystem};
+pub use runtime::most_files;
 pub use security::{Security, TlsFiles};

@@ -1,0 +1,54 @@
+//! Values of a run as they were judged: the best of each direction, and how good it is.
+
+use crate::fleet_verdict::{MeasuredFault, NodeFault};
+use crate::learn::Criterion;
+use crate::results::Better;
+use crate::unit::{Unit, UnitValue};
+
+/// A node that measures so many times what others do is not believed. Source: our choice; the next generation of links
+/// is twice as fast.
+const IMPLAUSIBLE: f64 = 2.5;
+
+/// A host, or the sender and the receiver.
+pub type Way<'u> = (&'u str, Option<&'u str>);
+
+/// A value that was judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'u> {
+    /// Where it was measured.
+    pub unit: &'u Unit,
+    /// The value.
+    pub value: &'u UnitValue,
+    /// How good it is, from 0 to 1.
+    pub similarity: f64,
+    /// Whether it is worse than it may be.
+    pub is_slow: bool,
+}
+
+impl Judged<'_> {
+    /// The value against its criterion.
+    pub fn against(&self, criterion: &Criterion) -> MeasuredFault {
+        MeasuredFault {
+            metric: self.value.metric.clone(),
+            got: self.value.typical(),
+            want: criterion.typical(),
+            unit: self.value.unit.clone(),
+            similarity: self.similarity,
+        }
+    }
+
+    /// As what is wrong with a node.
+    pub fn fault(&self, measured: MeasuredFault, detail: String) -> NodeFault {
+        let key = &self.unit.key;
+        NodeFault { check: key.check.clone(), component: key.component.clone(), measured: Some(measured), detail }
+    }
+}
+
+/// How many times better a value is than it can be, if so: the more values vary, the better some are.
+pub fn implausible(measured: &MeasuredFault, criterion: &Criterion) -> Option<f64> {
+    let times = match criterion.direction.better {
+        Better::Higher => measured.got / measured.want,
+        Better::Lower => measured.want / measured.got,
+    };
+    (times * criterion.alpha > IMPLAUSIBLE).then_some(times)
+}

@@ -1,0 +1,113 @@
+//! What a healthy host measures, learnt from the run of a fleet itself.
+
+use std::collections::BTreeMap;
+
+use crate::judged::{Judged, Way};
+use crate::learn::{Criterion, LearnError, is_below};
+use crate::results::{Better, Direction};
+use crate::similarity::Norm;
+
+/// Hosts from which on a criterion can be learnt. Source: our choice; of two, nobody knows which is healthy.
+pub const ENOUGH: usize = 3;
+/// Times what values of healthy nodes typically differ by, as a ratio, that a value has to differ by to be slow. Source:
+/// our choice, by `examples/alarms.rs`: 3.4 standard deviations of what is normally distributed, twice.
+const NOISE: f64 = 5.0;
+/// By how much more with few hosts, times their number. Source: our choice, by `examples/alarms.rs`.
+const FEW: f64 = 4.0;
+/// The least alpha: what is ten times slower is slow, whatever the noise.
+const LEAST_ALPHA: f64 = 0.1;
+
+/// Learns what a healthy host measures from a run in which each host has few values, and the partners of a bad one are
+/// slow with it. Source: ours; algorithm 2 of SuperBench is for many values of many nodes.
+#[derive(Debug)]
+pub struct HostLearner {
+    direction: Direction,
+    /// The median of each host's values, the best first.
+    hosts: Vec<f64>,
+    /// All values, the best first.
+    values: Vec<f64>,
+    /// What the samples of a unit typically differ by.
+    within: f64,
+}
+
+impl HostLearner {
+    /// Of the values of a metric.
+    pub fn new(judged: &BTreeMap<Way<'_>, Judged<'_>>) -> Self {
+        let mut of_host: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        let mut direction = Direction::default();
+        let (mut values, mut within) = (Vec::new(), Vec::new());
+        for ((from, to), Judged { value, .. }) in judged {
+            direction = Direction { unit: value.unit.clone(), better: value.better };
+            let typical = value.typical();
+            for host in std::iter::once(from).chain(to) {
+                of_host.entry(host).or_default().push(typical);
+            }
+            values.push(typical);
+            within.push(noise(value.samples.iter().copied(), typical));
+        }
+        let in_order = |mut values: Vec<f64>| {
+            values.sort_by(|one, other| match direction.better {
+                Better::Higher => other.total_cmp(one),
+                Better::Lower => one.total_cmp(other),
+            });
+            values
+        };
+        let middle = |values: Vec<f64>| {
+            let values = in_order(values);
+            f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
+        };
+        let hosts = in_order(of_host.into_values().map(middle).collect());
+        let values = in_order(values);
+        within.sort_by(f64::total_cmp);
+        let within = within.get(within.len() / 2).copied().unwrap_or_default();
+        Self { direction, hosts, values, within }
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// The middle of the hosts; of two, the better one, because a bad host makes its partner's only pair slow, too.
+    ///
+    /// # Errors
+    /// The middle is below the floor, or alpha is no share.
+    pub fn criterion(self, name: &str, alpha: f64, floor: Option<f64>) -> Result<Criterion, LearnError> {
+        if !(alpha > 0.0 && alpha < 1.0) {
+            return Err(LearnError::Alpha(alpha));
+        }
+        let typical = self.hosts[(self.hosts.len() - 1) / 2];
+        let is_below = |value: f64| floor.is_some_and(|floor| is_below(&[value], floor, self.direction.better));
+        if let Some(floor) = floor.filter(|_| is_below(typical)) {
+            let below = self.hosts.iter().filter(|value| is_below(**value)).count();
+            return Err(LearnError::BelowFloor { metric: name.to_owned(), below, nodes: self.hosts.len(), floor });
+        }
+        // Bad hosts are on one side, and hosts that lie on the other.
+        let side = |values: &[f64]| noise(values.iter().copied(), typical);
+        let middle = self.values.len() / 2;
+        let between = side(&self.values[..middle]).min(side(&self.values[middle..]));
+        // What few hosts differ by says little of what they may differ by.
+        let few = 1.0 + FEW / self.hosts.len() as f64;
+        let seen = (1.0 - between.max(self.within)).powf(NOISE * few).max(LEAST_ALPHA);
+        Ok(Criterion {
+            criterion: vec![typical],
+            defects: Vec::new(),
+            repeatability: 1.0 - between,
+            alpha: alpha.min(seen),
+            norm: Norm::default(),
+            floor,
+            direction: self.direction,
+        })
+    }
+}
+
+/// What values typically differ from one by; nothing if there is none.
+fn noise(values: impl Iterator<Item = f64>, typical: f64) -> f64 {
+    let apart = |value: f64| {
+        let most = value.max(typical);
+        if most > 0.0 { 1.0 - value.min(typical) / most } else { 0.0 }
+    };
+    let mut apart: Vec<f64> = values.map(apart).collect();
+    apart.sort_by(f64::total_cmp);
+    apart.get(apart.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! What is said of the nodes of a fleet by units: who is out, unknown or in, and what is asked next.
+
+use kelpie_criteria::{
+    Better, Criteria, Criterion, Direction, FleetJudge, FleetState, HostFailure, LearnOptions, Norm, Outcome, Unit,
+    UnitKey, UnitValue,
+};
+
+fn hosts(count: usize) -> Vec<String> {
+    (1..=count).map(|host| format!("n{host}")).collect()
+}
+
+fn unit(check: &str, hosts: &[&str], values: &[(&str, Option<&str>, f64)]) -> Unit {
+    let value = |(from, to, value): &(&str, Option<&str>, f64)| UnitValue {
+        metric: check.to_owned(),
+        unit: "Gb/s".to_owned(),
+        better: Better::Higher,
+        from: (*from).to_owned(),
+        to: to.map(str::to_owned),
+        samples: vec![*value],
+    };
+    let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+    let key = UnitKey { check: check.to_owned(), hosts, component: String::new() };
+    Unit { key, outcome: Outcome::Values(values.iter().map(value).collect()), seconds: 1.0 }
+}
+
+fn pair(one: &str, other: &str, there: f64, back: f64) -> Unit {
+    unit("pair", &[one, other], &[(one, Some(other), there), (other, Some(one), back)])
+}
+
+fn failed(host: &str, with: &str) -> Unit {
+    let outcome = Outcome::Failed(HostFailure { host: host.to_owned(), reason: "no answer".to_owned() });
+    Unit { outcome, ..pair(host, with, 0.0, 0.0) }
+}
+
+fn judge<'u>(hosts: &'u [String], units: &'u [Unit]) -> FleetJudge<'u> {
+    FleetJudge::new(hosts, units, &Criteria::default(), &LearnOptions::default()).expect("sound options")
+}
+
+#[test]
+fn a_slow_host_is_out_when_it_was_slow_twice_and_its_partners_are_in() {
+    let hosts = hosts(6);
+    let mut units = vec![pair("n1", "n2", 50.0, 98.0), pair("n3", "n4", 98.0, 97.0), pair("n5", "n6", 98.0, 98.0)];
+    for _ in 0..3 {
+        let questions = judge(&hosts, &units).questions();
+        for UnitKey { hosts, .. } in questions {
+            let sends = |host: &str| if host == "n1" { 50.0 } else { 98.0 };
+            units.push(pair(&hosts[0], &hosts[1], sends(&hosts[0]), sends(&hosts[1])));
+        }
+    }
+    let verdict = judge(&hosts, &units).verdict();
+    let fault = &verdict.nodes["n1"].faults[0];
+    assert_eq!(fault.measured.as_ref().map(|measured| (measured.got, measured.want)), Some((50.0, 98.0)));
+    assert!(fault.detail.starts_with("when it sends, with "), "{}", fault.detail);
+    assert_eq!((verdict.count(FleetState::Out), verdict.count(FleetState::In)), (1, 5), "{verdict:#?}");
+    assert!(units.len() < 10, "{}", units.len());
+}
+
+#[test]
+fn what_is_slow_once_and_well_the_second_time_is_no_fault() {
+    let hosts = hosts(4);
+    let slow = [unit("m", &["n1"], &[("n1", None, 5.0)])];
+    let well: Vec<Unit> = hosts.iter().map(|host| unit("m", &[host], &[(host, None, 10.0)])).collect();
+    let units: Vec<Unit> = slow.into_iter().chain(well).collect();
+    assert!(judge(&hosts, &units).questions().is_empty());
+    assert_eq!(judge(&hosts, &units).verdict().count(FleetState::In), 4);
+}
+
+#[test]
+fn who_does_not_answer_is_out_who_answered_again_is_unknown_and_who_was_not_measured_too() {
+    let hosts = hosts(6);
+    let units = [
+        failed("n1", "n2"),
+        failed("n3", "n4"),
+        pair("n3", "n4", 9.0, 9.0),
+        pair("n2", "n4", 9.0, 9.0),
+        pair("n2", "n5", 9.0, 9.0),
+    ];
+    let verdict = judge(&hosts, &units).verdict();
+    let state = |host: &str| verdict.nodes[host].state;
+    use FleetState::{In, Out, Unknown};
+    let states = ["n1", "n2", "n3", "n4", "n5", "n6"].map(state);
+    assert_eq!(states, [Out, In, Unknown, In, In, Unknown]);
+    assert_eq!(verdict.nodes["n1"].faults[0].detail, "no answer");
+}
+
+#[test]
+fn a_host_whose_partner_died_is_measured_with_others() {
+    let hosts = hosts(4);
+    let mut units = vec![failed("n1", "n2"), pair("n3", "n4", 9.0, 9.0)];
+    let partners: Vec<Vec<String>> = judge(&hosts, &units).questions().into_iter().map(|key| key.hosts).collect();
+    assert_eq!(partners, [["n2", "n3"], ["n2", "n4"]]);
+    assert_eq!(judge(&hosts, &units).verdict().nodes["n2"].state, FleetState::Unknown);
+    units.push(pair("n2", "n3", 9.0, 9.0));
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!((verdict.count(FleetState::In), verdict.count(FleetState::Out)), (3, 1), "{verdict:#?}");
+}
+
+#[test]
+fn a_slow_pair_of_two_fast_hosts_is_a_slow_path_and_nobody_is_out() {
+    let hosts = hosts(4);
+    let all = [("n1", "n2"), ("n1", "n3"), ("n1", "n4"), ("n2", "n3"), ("n2", "n4"), ("n3", "n4")];
+    let slow = |one: &str, other: &str| if (one, other) == ("n1", "n2") { 5.0 } else { 9.0 };
+    let units: Vec<Unit> =
+        all.iter().chain(&all[..1]).map(|(one, other)| pair(one, other, slow(one, other), 9.0)).collect();
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!((verdict.between[0].hosts[0].as_str(), verdict.between.len()), ("n1", 1));
+    assert_eq!((verdict.count(FleetState::Out), verdict.count(FleetState::Unknown)), (0, 2));
+}
+
+#[test]
+fn what_varies_by_itself_has_to_be_slower_to_be_slow() {
+    let hosts = hosts(9);
+    let of = |speed: &dyn Fn(usize) -> f64| -> Vec<Unit> {
+        let unit = |(nth, host): (usize, &String)| unit("m", &[host], &[(host, None, speed(nth))]);
+        hosts.iter().enumerate().map(unit).collect()
+    };
+    let out = |units: &[Unit]| judge(&hosts, units).verdict().count(FleetState::Out);
+    let (steady, noisy) = (|nth: usize| 100.0 + nth as f64 / 4.0, |nth: usize| 100.0 + 5.0 * (nth % 5) as f64);
+    let with = |speed: fn(usize) -> f64, slow: f64| of(&move |nth| if nth == 8 { slow } else { speed(nth) });
+    assert_eq!((out(&with(steady, 90.0)), out(&with(noisy, 90.0)), out(&with(noisy, 50.0))), (1, 0, 1));
+    let verdict = judge(&hosts, &of(&noisy)).verdict();
+    assert!(verdict.noisy["m"] > 0.1 && judge(&hosts, &of(&steady)).verdict().noisy.is_empty(), "{verdict:?}");
+}
+
+#[test]
+fn two_hosts_are_too_few_to_learn_from_and_criteria_of_others_serve() {
+    let hosts = hosts(2);
+    let units = [pair("n1", "n2", 5.0, 9.0)];
+    let verdict = judge(&hosts, &units).verdict();
+    assert!(verdict.without["pair"].contains("too few"), "{verdict:?}");
+    let criterion = Criterion {
+        criterion: vec![9.0],
+        defects: Vec::new(),
+        repeatability: 1.0,
+        alpha: 0.95,
+        norm: Norm::Xmax,
+        floor: None,
+        direction: Direction::default(),
+    };
+    let given = Criteria { metrics: [("pair".to_owned(), criterion)].into() };
+    let judge = FleetJudge::new(&hosts, &units, &given, &LearnOptions::default()).expect("sound");
+    assert_eq!(judge.questions().len(), 1, "once more");
+    assert_eq!(judge.verdict().count(FleetState::Unknown), 2, "nobody says which of the two");
+}
