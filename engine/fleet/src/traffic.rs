@@ -10,9 +10,9 @@ use kelpie_engine::verbs_host::{GroupEndpoint, HostError, HostReading, Port};
 use kelpie_spaces::{Batch, Bytes, Depths, Device, Flow, Host, Memory, MemoryPair, Mtu, Opcode, Request, Workload};
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long an agent may take for a step. Source: our choice: few QPs are set up in milliseconds, and one slow agent
-/// delays its partner by no more than this.
-const STEP: Duration = Duration::from_secs(6);
+/// How long an agent may take for a step. Source: our choice, less than an agent gives its host: few QPs are set up in
+/// milliseconds, and one slow agent delays its partner by no more than this.
+const STEP: Duration = Duration::from_secs(4);
 /// How long outstanding work may take at the end. Units: milliseconds.
 const DRAIN_MS: u64 = 2_000;
 /// Messages of small traffic that count at least, and how long they are waited for. Source: our choice; emulated hosts

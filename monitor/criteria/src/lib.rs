@@ -12,6 +12,7 @@ mod medoid;
 mod pairs;
 mod results;
 mod similarity;
+pub mod superbench;
 mod unit;
 
 pub use decide::{Decision, PairTable};
