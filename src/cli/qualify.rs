@@ -24,7 +24,8 @@ pub enum QualifyCommand {
         after_help = "Exit status: 0 all nodes pass, 1 a node fails, 2 none fails and a node has no result of a metric.\n\n\
         Examples:\n  \
         kelpie qualify judge results.jsonl --criteria criteria.json\n  \
-        kelpie qualify judge today.jsonl --criteria criteria.json --json"
+        kelpie qualify judge today.jsonl --criteria criteria.json --json\n  \
+        kelpie qualify judge results-summary.jsonl --rules rules.yaml --baseline baseline.json"
     )]
     Judge(JudgeArgs),
     /// Measure the hosts of an inventory, and say which may take jobs
@@ -79,8 +80,14 @@ pub struct JudgeArgs {
     #[arg(value_name = "RESULTS", required = true)]
     pub results: Vec<PathBuf>,
     /// What `kelpie qualify learn` wrote
-    #[arg(long, value_name = "CRITERIA.json")]
-    pub criteria: PathBuf,
+    #[arg(long, value_name = "CRITERIA.json", required_unless_present = "rules", conflicts_with = "rules")]
+    pub criteria: Option<PathBuf>,
+    /// Rules of `SuperBench`, for its results
+    #[arg(long, value_name = "RULES.yaml")]
+    pub rules: Option<PathBuf>,
+    /// Baseline of `SuperBench`'s rules of variance
+    #[arg(long, value_name = "BASELINE.json", requires = "rules")]
+    pub baseline: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use kelpie_criteria::superbench::{Rules, Summary};
 use kelpie_criteria::{Criteria, LearnOptions, NodeState, Norm, Results, ResultsReader};
 use kelpie_examine::files::{open, read_file, read_file_up_to};
 use kelpie_reports::folder::write_file;
@@ -87,7 +88,8 @@ fn criteria(path: &Path) -> anyhow::Result<Criteria> {
 }
 
 fn judge(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let verdicts = criteria(&args.criteria)?.judge(&read(&args.results)?);
+    let Some(path) = &args.criteria else { return judge_by_rules(args, common) };
+    let verdicts = criteria(path)?.judge(&read(&args.results)?);
     if common.json {
         print_json(&verdicts)?;
     } else {
@@ -96,14 +98,37 @@ fn judge(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> {
     if !verdicts.without_criterion.is_empty() {
         note(&format!("no criterion of {}: nothing is said of these", verdicts.without_criterion.join(", ")));
     }
-    let is = |state: NodeState| verdicts.nodes.values().any(|node| node.state == state);
-    Ok(if is(NodeState::Fail) {
-        exit::anomalous()
-    } else if is(NodeState::Unknown) {
-        exit::failed()
+    Ok(status(verdicts.nodes.values().map(|node| node.state)))
+}
+
+/// What the worst of the nodes' states comes to.
+fn status(states: impl Iterator<Item = NodeState> + Clone) -> ExitCode {
+    let is = |state: NodeState| states.clone().any(|other| other == state);
+    match (is(NodeState::Fail), is(NodeState::Unknown)) {
+        (true, _) => exit::anomalous(),
+        (false, true) => exit::failed(),
+        (false, false) => exit::HEALTHY,
+    }
+}
+
+fn judge_by_rules(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let rules = args.rules.as_ref().context("clap asks for criteria or rules")?;
+    let name = || rules.display().to_string();
+    let rules = Rules::from_yaml(std::str::from_utf8(&read_file(rules)?).with_context(name)?).with_context(name)?;
+    let baseline = args.baseline.as_ref().map(|path| {
+        serde_json::from_slice(&read_file_up_to(path, MAX_CRITERIA)?).with_context(|| path.display().to_string())
+    });
+    let mut summary = Summary::default();
+    for path in &args.results {
+        summary.add(&path.display().to_string(), &mut BufReader::new(open(path)?))?;
+    }
+    let verdicts = rules.judge(&summary, &baseline.transpose()?.unwrap_or_default());
+    if common.json {
+        print_json(&serde_json::json!({"nodes": verdicts}))?;
     } else {
-        exit::HEALTHY
-    })
+        print(&text::rule_verdicts(&verdicts))?;
+    }
+    Ok(status(verdicts.values().map(|node| node.state)))
 }
 
 fn select(args: &SelectArgs, common: Common) -> anyhow::Result<ExitCode> {

@@ -1,7 +1,9 @@
 //! What is said of a fleet: criteria that were learnt, nodes that were judged, checks that were selected.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use kelpie_criteria::superbench::RuleVerdict;
 use kelpie_criteria::{FailedMetric, Learned, NodeState, Verdicts};
 use kelpie_selection::{Reason, Selection, Subset};
 use kelpie_text::{Table, percent, plural};
@@ -74,6 +76,36 @@ pub fn verdicts(verdicts: &Verdicts) -> String {
         let missing = verdict.missing.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
         let more = if verdict.missing.len() > 3 { ", …" } else { "" };
         let _ = writeln!(text, "{node}: unknown, no result of {missing}{more}: run these checks again");
+    }
+    text
+}
+
+/// What `SuperBench`'s rules say of nodes: how many fail, and what each violates.
+pub fn rule_verdicts(verdicts: &BTreeMap<String, RuleVerdict>) -> String {
+    let count = |state: NodeState| verdicts.values().filter(|node| node.state == state).count();
+    let [failed, unknown, passed] = [NodeState::Fail, NodeState::Unknown, NodeState::Pass].map(count);
+    let mut text = format!("{failed} out, {unknown} unknown, {passed} in\n");
+    let mut table = Table::new(&["node", "category", "rule", "metric", "measured", "against baseline"], &[4, 5]);
+    let all = verdicts.iter().flat_map(|(node, verdict)| verdict.violations.iter().map(move |one| (node, one)));
+    for (node, one) in all.clone().take(SHOWN) {
+        table.row(vec![
+            node.clone(),
+            one.category.clone(),
+            one.rule.clone(),
+            one.metric.clone(),
+            one.value.map_or_else(|| "not measured".to_owned(), |value| value.to_string()),
+            one.variance.map_or_else(String::new, |variance| format!("{:+.1} %", 100.0 * variance)),
+        ]);
+    }
+    if !table.is_empty() {
+        text += &table.render("");
+    }
+    if let Some(more) = all.count().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let _ = writeln!(text, "and {} of rules; --json has all", plural(more as u64, "violation"));
+    }
+    for (node, verdict) in verdicts.iter().filter(|(_, verdict)| verdict.state == NodeState::Unknown).take(SHOWN) {
+        let missing: Vec<&str> = verdict.missing.iter().map(String::as_str).take(3).collect();
+        let _ = writeln!(text, "{node}: unknown, no value or no baseline of {}", missing.join(", "));
     }
     text
 }
