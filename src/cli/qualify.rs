@@ -96,7 +96,7 @@ pub struct RunArgs {
     #[arg(value_name = "INVENTORY.yaml", value_hint = ValueHint::FilePath)]
     pub inventory: PathBuf,
     /// Which checks: `quick` has one pair of each host for each distance, `full` all pairs and incasts; or checks by
-    /// their names, such as `loopback_write,all_pairs`
+    /// their names, such as `loopback_write,all_pairs`; or a file of format plan/1, which can run programs too
     #[arg(long, value_name = "PLAN", default_value = "quick")]
     pub plan: String,
     /// What `kelpie qualify learn` wrote; of other metrics, what most nodes measure counts

@@ -1,5 +1,6 @@
 //! Running of other programs: each has a deadline, and its children end with it.
 
+use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -17,16 +18,32 @@ pub fn run(command: Command, input: &str, limit: Duration) -> anyhow::Result<()>
     run_into(command, input, Stdio::null(), limit)
 }
 
-/// Runs a command without input, and returns the first 64 KiB of what it prints.
+/// Longest output that is kept. Units: bytes.
+const KEPT: u64 = 1 << 18;
+/// How much of what a failed program says is told. Units: characters.
+const TOLD: usize = 200;
+
+/// Runs a command without input, and returns the first 256 KiB of what it prints.
 ///
 /// # Errors
 ///
-/// As `run`.
-pub fn output(command: Command, limit: Duration) -> anyhow::Result<String> {
-    let mut file = tempfile::tempfile().context("its stdout")?;
-    run_into(command, "", file.try_clone().context("its stdout")?.into(), limit)?;
+/// As `run`, with the last words of what it says on stderr.
+pub fn output(mut command: Command, limit: Duration) -> anyhow::Result<String> {
+    let (stdout, stderr) = (tempfile::tempfile().context("its stdout")?, tempfile::tempfile().context("its stderr")?);
+    command.stderr(stderr.try_clone().context("its stderr")?);
+    let ran = run_into(command, "", stdout.try_clone().context("its stdout")?.into(), limit);
+    if let Err(error) = ran {
+        let said = text(stderr)?;
+        let words: Vec<char> = said.trim().chars().collect();
+        let last: String = words[words.len().saturating_sub(TOLD)..].iter().collect();
+        return Err(if last.is_empty() { error } else { anyhow::anyhow!("{error:#}: {last}") });
+    }
+    text(stdout)
+}
+
+fn text(mut file: File) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    file.rewind().and_then(|()| file.take(1 << 16).read_to_end(&mut bytes)).context("its stdout")?;
+    file.rewind().and_then(|()| file.take(KEPT).read_to_end(&mut bytes)).context("its output")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -84,6 +101,8 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).expect("written"), large);
         run(command("true"), &large, LIMIT).expect("it reads nothing");
         assert_eq!(output(command("echo a; echo b"), LIMIT).expect("it prints"), "a\nb\n");
+        let failed = output(command("echo why >&2; exit 3"), LIMIT).expect_err("a status").to_string();
+        assert!(failed.contains('3') && failed.ends_with(": why"), "{failed}");
         assert!(run(command("exit 3"), "", LIMIT).expect_err("a status").to_string().contains('3'));
         let begin = Instant::now();
         run(command("sleep 60 & sleep 60"), "", Duration::from_millis(100)).expect_err("too long");

@@ -1,5 +1,6 @@
 //! A fleet: hosts with agents by an inventory, rounds over them, and what a qualification does to each.
 
+pub mod command;
 pub mod inventory;
 mod measure;
 pub mod plan;

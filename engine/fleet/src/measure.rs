@@ -50,6 +50,8 @@ pub async fn measure(
             }
             Ok(values)
         }
+        // Programs know no agent.
+        FleetCheck::Command(_) => Ok(Vec::new()),
         FleetCheck::Incast(_) => {
             let seen = run(&ends, Pattern::Incast, Shape::large(Opcode::Send), times).await?;
             let receiver = name(ends.len() - 1);

@@ -1,24 +1,22 @@
 //! What a qualification does: checks, and the units that they come to on the hosts of an inventory. Pure.
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kelpie_criteria::UnitKey;
-use kelpie_spaces::Opcode;
+use kelpie_spaces::document::utf8;
+use kelpie_spaces::{DocumentError, Opcode, read_tagged};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::command::CommandCheck;
 use crate::inventory::Inventory;
 use crate::rounds::{Distance, Position, all_pairs, quick_scan};
-use crate::traffic::SampleTimes;
 
-/// What connecting, setting up and tearing down take on a real host, beside traffic. Source: our choice, for estimates.
-const AROUND: Duration = Duration::from_millis(200);
 /// Most senders of an incast. Source: our choice; as many as hosts of a large leaf.
 const MOST_SENDERS: usize = 63;
-/// Sessions of traffic of a pair: throughput, then latency.
-const SESSIONS_OF_PAIR: u32 = 2;
 
 /// A check of the fleet's hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FleetCheck {
     /// Each NIC sends to its own host through itself: the NIC, its PCIe link and the memory; no cable.
     Loopback(Opcode),
@@ -29,63 +27,139 @@ pub enum FleetCheck {
     },
     /// So many hosts send to one at a time: buffers and congestion control on the receiver's side.
     Incast(usize),
+    /// A program for each host, by its place among the plan's commands.
+    Command(usize),
 }
 
 impl FleetCheck {
-    /// The name, as units have it.
-    pub fn name(self) -> String {
-        match self {
-            Self::Loopback(op) => format!("loopback_{}", op.to_string().to_lowercase()),
-            // Whichever pairs were planned, more of them may tell.
-            Self::Pairs { .. } => "pair".to_owned(),
-            Self::Incast(senders) => format!("incast_{senders}"),
-        }
-    }
-
-    /// The check of a unit.
-    pub fn of_name(name: &str) -> Option<Self> {
+    /// A check of traffic by its name, as units have it.
+    fn of_name(name: &str) -> Option<Self> {
         let op = |op: &str| Opcode::ALL.into_iter().find(|known| known.to_string().to_lowercase() == op);
-        if name == "pair" {
-            return Some(Self::Pairs { all: true });
-        }
         let senders = name.strip_prefix("incast_").and_then(|senders| senders.parse().ok());
         let incast = senders.filter(|senders| (2..=MOST_SENDERS).contains(senders)).map(Self::Incast);
         name.strip_prefix("loopback_").and_then(op).map(Self::Loopback).or(incast)
     }
-
-    /// How long a unit takes.
-    pub fn expected(self, times: SampleTimes) -> Duration {
-        let sessions = if matches!(self, Self::Pairs { .. }) { SESSIONS_OF_PAIR } else { 1 };
-        (times.traffic() + AROUND) * sessions
-    }
 }
 
-/// Checks one after the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Checks one after the other, format `plan/1`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Its name.
-    pub name: String,
-    /// The checks.
-    pub checks: Vec<FleetCheck>,
+    /// Names of checks or of plans: `quick`, `full`, `loopback_write`, `pair` (one of each host for each distance),
+    /// `all_pairs`, `incast_3`. Commands follow.
+    #[serde(default)]
+    pub checks: Vec<String>,
+    /// Programs that are run for each host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<CommandCheck>,
+}
+
+/// Why a plan was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// It does not fit the format, or breaks a rule; the text names line and key.
+    #[error(transparent)]
+    File(#[from] DocumentError),
+    /// It has a check that nobody knows.
+    #[error(
+        "no check `{0}`: write quick, full, or some of loopback_write, loopback_read, loopback_send, pair, all_pairs and \
+         incast_3, with commas between; or name a file of format plan/1"
+    )]
+    Unknown(String),
 }
 
 impl Plan {
-    /// A plan that comes along, or checks by their names with commas between: `loopback_write`, `pair` (one of each host
-    /// for each distance), `all_pairs`, `incast_3`.
-    pub fn named(name: &str) -> Option<Self> {
-        let names = match name {
-            "quick" => "loopback_write,pair",
-            "full" => "loopback_write,loopback_read,loopback_send,all_pairs,incast_3",
-            names => names,
-        };
-        let of_name = |name: &str| match name {
-            "pair" => Some(FleetCheck::Pairs { all: false }),
-            "all_pairs" => Some(FleetCheck::Pairs { all: true }),
-            name => FleetCheck::of_name(name),
-        };
-        let checks: Option<Vec<FleetCheck>> = names.split(',').map(of_name).collect();
-        Some(Self { name: name.to_owned(), checks: checks? })
+    /// The format tag of this version.
+    pub const FORMAT: &'static str = "plan/1";
+
+    /// Names of checks and plans with commas between.
+    ///
+    /// # Errors
+    /// The name that nobody knows.
+    pub fn named(names: &str) -> Result<Self, PlanError> {
+        let plan = Self { checks: names.split(',').map(|name| name.trim().to_owned()).collect(), commands: Vec::new() };
+        plan.checks().map(|_| plan)
     }
+
+    /// Reads and checks a file's bytes.
+    ///
+    /// # Errors
+    /// Where it breaks a rule.
+    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Self, PlanError> {
+        let (document, file) = read_tagged::<Self>(name, utf8(name, bytes)?, Self::FORMAT)?;
+        document.refuse_all(file.broken_rules().into_iter())?;
+        Ok(file)
+    }
+
+    /// The JSON schema of the file.
+    pub fn schema() -> serde_json::Value {
+        let mut schema = schemars::schema_for!(Plan).to_value();
+        schema["title"] = "Kelpie plan of a qualification, version 1".into();
+        schema["properties"]["kelpie"] = serde_json::json!({"const": Self::FORMAT});
+        schema
+    }
+
+    fn broken_rules(&self) -> Vec<(String, String)> {
+        let mut broken = Vec::new();
+        for (place, name) in self.checks.iter().enumerate() {
+            if let Err(error) = of_name(name) {
+                broken.push((format!("checks[{place}]"), error.to_string()));
+            }
+        }
+        for (place, command) in self.commands.iter().enumerate() {
+            let of_command = command.broken_rules().into_iter();
+            broken.extend(of_command.map(|(key, rule)| (format!("commands[{place}].{key}"), rule)));
+            let is_taken = self.commands[..place].iter().any(|other| other.name == command.name);
+            if is_taken || of_name(&command.name).is_ok() {
+                broken.push((format!("commands[{place}].name"), format!("`{}` is a check already", command.name)));
+            }
+        }
+        if self.checks.is_empty() && self.commands.is_empty() {
+            broken.push(("checks".to_owned(), "write at least one, or a command".to_owned()));
+        }
+        broken
+    }
+
+    /// Its checks with their names, each once.
+    fn checks(&self) -> Result<Vec<(String, FleetCheck)>, PlanError> {
+        let mut checks: Vec<(String, FleetCheck)> = Vec::new();
+        for name in &self.checks {
+            checks.extend(of_name(name)?);
+        }
+        checks
+            .extend(self.commands.iter().enumerate().map(|(place, of)| (of.name.clone(), FleetCheck::Command(place))));
+        let mut seen = HashSet::new();
+        checks.retain(|(_, check)| seen.insert(*check));
+        Ok(checks)
+    }
+
+    /// A check by the name that units have.
+    fn check(&self, name: &str) -> Option<FleetCheck> {
+        let command = self.commands.iter().position(|command| command.name == name).map(FleetCheck::Command);
+        let traffic = if name == PAIR { Some(FleetCheck::Pairs { all: true }) } else { FleetCheck::of_name(name) };
+        command.or(traffic)
+    }
+}
+
+/// Whichever pairs were planned, more of them may tell, so that their units have one name.
+const PAIR: &str = "pair";
+
+/// The checks that a name stands for, each with the name of its units.
+fn of_name(name: &str) -> Result<Vec<(String, FleetCheck)>, PlanError> {
+    let names: &[&str] = match name {
+        "quick" => &["loopback_write", "pair"],
+        "full" => &["loopback_write", "loopback_read", "loopback_send", "all_pairs", "incast_3"],
+        name => &[name],
+    };
+    let one = |name: &&str| match *name {
+        PAIR => Ok((PAIR.to_owned(), FleetCheck::Pairs { all: false })),
+        "all_pairs" => Ok((PAIR.to_owned(), FleetCheck::Pairs { all: true })),
+        name => {
+            let check = FleetCheck::of_name(name).ok_or_else(|| PlanError::Unknown(name.to_owned()))?;
+            Ok((name.to_owned(), check))
+        }
+    };
+    names.iter().map(one).collect()
 }
 
 /// A unit to be done.
@@ -107,6 +181,7 @@ pub struct PlannedUnit {
 #[derive(Debug)]
 pub struct FleetMap<'i> {
     inventory: &'i Inventory,
+    plan: &'i Plan,
     numbers: HashMap<&'i str, usize>,
     positions: Vec<Position>,
     /// Whether a host has several NICs.
@@ -114,8 +189,8 @@ pub struct FleetMap<'i> {
 }
 
 impl<'i> FleetMap<'i> {
-    /// Of an inventory. Hosts without a leaf are at one of their own name, which none has.
-    pub fn new(inventory: &'i Inventory) -> Self {
+    /// Of an inventory and a plan. Hosts without a leaf are at one that has no name.
+    pub fn new(inventory: &'i Inventory, plan: &'i Plan) -> Self {
         let mut leaves: BTreeMap<(Option<&str>, Option<&str>), usize> = BTreeMap::new();
         let mut pods: BTreeMap<Option<&str>, usize> = BTreeMap::new();
         let mut position = |host: &'i crate::inventory::InventoryHost| {
@@ -129,15 +204,19 @@ impl<'i> FleetMap<'i> {
         let positions = inventory.hosts.iter().map(&mut position).collect();
         let numbers = inventory.hosts.iter().enumerate().map(|(number, host)| (host.name.as_str(), number)).collect();
         let has_rails = inventory.hosts.iter().any(|host| host.ports().len() > 1);
-        Self { inventory, numbers, positions, has_rails }
+        Self { inventory, plan, numbers, positions, has_rails }
     }
 
-    /// The units of a plan, in order: a host's units are done one after the other.
-    pub fn units(&self, plan: &Plan) -> Vec<PlannedUnit> {
-        plan.checks.iter().flat_map(|check| self.of_check(*check)).collect()
+    /// The units of the plan, in order: a host's units are done one after the other.
+    ///
+    /// # Errors
+    /// The name of a check that nobody knows.
+    pub fn units(&self) -> Result<Vec<PlannedUnit>, PlanError> {
+        let checks = self.plan.checks()?;
+        Ok(checks.iter().flat_map(|(name, check)| self.of_check(name, *check)).collect())
     }
 
-    fn of_check(&self, check: FleetCheck) -> Vec<PlannedUnit> {
+    fn of_check(&self, name: &str, check: FleetCheck) -> Vec<PlannedUnit> {
         let rails = self.rails();
         let of_rail = |rail: u32| {
             let has = |host: &usize| self.inventory.hosts[*host].ports().iter().any(|(other, _)| *other == rail);
@@ -145,11 +224,15 @@ impl<'i> FleetMap<'i> {
         };
         let with_rails = |rounds: Vec<Vec<usize>>| {
             let on_rails = rounds.into_iter().flat_map(|hosts| rails.iter().map(move |rail| (hosts.clone(), *rail)));
-            on_rails.filter_map(|(hosts, rail)| self.unit(check, hosts, rail)).collect::<Vec<_>>()
+            on_rails.filter_map(|(hosts, rail)| self.unit(name, check, hosts, rail)).collect::<Vec<_>>()
         };
         let count = self.inventory.hosts.len();
         match check {
             FleetCheck::Loopback(_) => with_rails((0..count).map(|host| vec![host]).collect()),
+            FleetCheck::Command(_) => {
+                let rail = |host: usize| self.inventory.hosts[host].ports()[0].0;
+                (0..count).filter_map(|host| self.unit(name, check, vec![host], rail(host))).collect()
+            }
             FleetCheck::Pairs { all } => {
                 let rounds = if all { all_pairs(count) } else { quick_scan(&self.positions) };
                 with_rails(rounds.into_iter().flatten().map(|(one, other)| vec![one, other]).collect())
@@ -164,7 +247,7 @@ impl<'i> FleetMap<'i> {
                     // The next ones send, so that each host sends as often as all others.
                     units.extend((0..hosts.len()).filter_map(|receiver| {
                         let senders = (1..=senders).map(|step| hosts[(receiver + step) % hosts.len()]);
-                        self.unit(check, senders.chain([hosts[receiver]]).collect(), *rail)
+                        self.unit(name, check, senders.chain([hosts[receiver]]).collect(), *rail)
                     }));
                 }
                 units
@@ -181,12 +264,13 @@ impl<'i> FleetMap<'i> {
     }
 
     /// A unit, if all of its hosts have a NIC of the rail.
-    fn unit(&self, check: FleetCheck, hosts: Vec<usize>, rail: u32) -> Option<PlannedUnit> {
+    fn unit(&self, name: &str, check: FleetCheck, hosts: Vec<usize>, rail: u32) -> Option<PlannedUnit> {
         let has = |host: &usize| self.inventory.hosts[*host].ports().iter().any(|(other, _)| *other == rail);
         if !hosts.iter().all(has) {
             return None;
         }
-        let component = if self.has_rails { format!("rail{rail}") } else { String::new() };
+        let has_component = self.has_rails && !matches!(check, FleetCheck::Command(_));
+        let component = if has_component { format!("rail{rail}") } else { String::new() };
         let mut names: Vec<String> = hosts.iter().map(|host| self.inventory.hosts[*host].name.clone()).collect();
         let distance = match (check, &hosts[..]) {
             (FleetCheck::Pairs { .. }, [one, other]) => {
@@ -196,20 +280,20 @@ impl<'i> FleetMap<'i> {
             _ => None,
         };
         let hosts = names.iter().map(|name| self.numbers[name.as_str()]).collect();
-        let key = UnitKey { check: check.name(), hosts: names, component };
+        let key = UnitKey { check: name.to_owned(), hosts: names, component };
         Some(PlannedUnit { key, check, hosts, rail, distance })
     }
 
     /// A unit that somebody asks for by its key; none that this inventory does not have.
     pub fn of_key(&self, key: &UnitKey) -> Option<PlannedUnit> {
-        let check = FleetCheck::of_name(&key.check)?;
+        let check = self.plan.check(&key.check)?;
         let hosts: Option<Vec<usize>> = key.hosts.iter().map(|name| self.numbers.get(name.as_str()).copied()).collect();
-        let rail = if key.component.is_empty() {
-            *self.rails().first()?
-        } else {
-            key.component.strip_prefix("rail")?.parse().ok()?
+        let hosts = hosts?;
+        let rail = match key.component.strip_prefix("rail") {
+            Some(rail) => rail.parse().ok()?,
+            None => self.inventory.hosts[*hosts.first()?].ports()[0].0,
         };
-        self.unit(check, hosts?, rail)
+        self.unit(&key.check, check, hosts, rail)
     }
 }
 
@@ -232,8 +316,9 @@ mod tests {
     #[test]
     fn a_full_plan_has_every_pair_on_every_rail_and_an_incast_to_each_host() {
         let inventory = inventory(6, 2);
-        let map = FleetMap::new(&inventory);
-        let units = map.units(&Plan::named("full").expect("known"));
+        let plan = Plan::named("full").expect("known");
+        let map = FleetMap::new(&inventory, &plan);
+        let units = map.units().expect("known");
         let count = |check: &str| units.iter().filter(|unit| unit.key.check == check).count();
         assert_eq!(["loopback_write", "loopback_read", "pair", "incast_3"].map(count), [12, 12, 30, 12]);
         let keys: BTreeSet<&UnitKey> = units.iter().map(|unit| &unit.key).collect();
@@ -244,7 +329,8 @@ mod tests {
     #[test]
     fn a_quick_plan_has_a_pair_of_each_host_for_each_distance() {
         let inventory = inventory(16, 1);
-        let units = FleetMap::new(&inventory).units(&Plan::named("quick").expect("known"));
+        let plan = Plan::named("quick").expect("known");
+        let units = FleetMap::new(&inventory, &plan).units().expect("known");
         let pairs: Vec<&PlannedUnit> = units.iter().filter(|unit| unit.distance.is_some()).collect();
         assert_eq!(pairs.len(), 3 * 8);
         for distance in Distance::ALL {
@@ -256,5 +342,29 @@ mod tests {
             assert_eq!(hosts.len(), 16, "{distance:?}");
         }
         assert!(pairs.iter().all(|unit| unit.key.component.is_empty()));
+    }
+
+    #[test]
+    fn a_plan_has_names_and_programs_and_what_breaks_a_rule_is_named() {
+        const GOOD: &str = "kelpie: plan/1\nchecks: [quick, incast_4]\ncommands:\n  \
+            - {name: fio, run: [ssh, \"{host}\", fio], timeout_seconds: 90}\n";
+        let read = |text: &str| Plan::from_bytes("plan.yaml", text.as_bytes());
+        let plan = read(GOOD).expect("a good file");
+        let inventory = inventory(6, 1);
+        let units = FleetMap::new(&inventory, &plan).units().expect("known");
+        assert_eq!(units.iter().filter(|unit| unit.key.check == "fio").count(), 6);
+        for (from, to, expected) in [
+            ("quick", "quik", "checks[0]: no check `quik`"),
+            ("incast_4", "incast_1", "checks[1]: no check `incast_1`"),
+            ("name: fio", "name: pair", "commands[0].name: `pair` is a check already"),
+            ("name: fio", "name: \"f o\"", "commands[0].name: write letters"),
+            ("[ssh, \"{host}\", fio]", "[]", "commands[0].run: write the program"),
+            ("timeout_seconds: 90", "pattern: \"(\"", "commands[0].pattern: "),
+            ("timeout_seconds: 90", "pattern: x", "commands[0].pattern: write a named group"),
+            ("timeout_seconds: 90", "timeout_seconds: 0", "commands[0].timeout_seconds: write 1 to"),
+        ] {
+            let error = read(&GOOD.replace(from, to)).expect_err(to).to_string();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
     }
 }

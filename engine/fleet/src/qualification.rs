@@ -26,8 +26,8 @@ pub struct QualificationDocument {
     pub version: u32,
     /// The hosts.
     pub inventory: Inventory,
-    /// The name of the plan.
-    pub plan: String,
+    /// The plan.
+    pub plan: Plan,
     /// Criteria that were given; those of other metrics are learnt.
     pub criteria: Criteria,
     /// How they are learnt.
@@ -36,7 +36,7 @@ pub struct QualificationDocument {
 
 impl QualificationDocument {
     /// One of this version.
-    pub fn new(inventory: Inventory, plan: String, criteria: Criteria, options: LearnOptions) -> Self {
+    pub fn new(inventory: Inventory, plan: Plan, criteria: Criteria, options: LearnOptions) -> Self {
         Self { version: VERSION, inventory, plan, criteria, options }
     }
 }
@@ -114,7 +114,7 @@ impl Qualification {
     /// # Errors
     /// There is no such plan, or the store cannot be written.
     pub fn begin(mut store: Store, document: QualificationDocument) -> anyhow::Result<Self> {
-        plan(&document)?;
+        FleetMap::new(&document.inventory, &document.plan).units()?;
         let id = store.begin_qualification(&serde_json::to_string(&document)?)?;
         Ok(Self { id, store, document, units: Vec::new() })
     }
@@ -144,11 +144,11 @@ impl Qualification {
     /// The store cannot be written.
     pub fn run(mut self, times: SampleTimes, at_once: usize, witness: &mut dyn Witness) -> anyhow::Result<Qualified> {
         let document = self.document.clone();
-        let map = FleetMap::new(&document.inventory);
-        let planned = map.units(&plan(&document)?);
+        let map = FleetMap::new(&document.inventory, &document.plan);
+        let planned = map.units()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         kelpie_agent::most_files();
-        let mut scan = Scan::new(&document.inventory, times, at_once);
+        let mut scan = Scan::new(&document.inventory, &document.plan, times, at_once);
         let mut next: Vec<PlannedUnit> = {
             let done: BTreeSet<&UnitKey> = self.units.iter().map(|unit| &unit.key).collect();
             planned.iter().filter(|unit| !done.contains(&unit.key)).cloned().collect()
@@ -208,14 +208,6 @@ pub fn read(store: &mut Store, id: QualificationId) -> anyhow::Result<(Qualifica
 #[derive(Deserialize)]
 struct VersionOnly {
     version: u32,
-}
-
-fn plan(document: &QualificationDocument) -> anyhow::Result<Plan> {
-    Plan::named(&document.plan).with_context(|| {
-        let known =
-            "write quick, full, or some of loopback_write, loopback_read, loopback_send, pair, all_pairs, incast_3";
-        format!("no plan `{}`; {known}, with commas between", document.plan)
-    })
 }
 
 /// Judges units by what was asked.

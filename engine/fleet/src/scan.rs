@@ -15,9 +15,10 @@ use kelpie_engine::chain;
 use kelpie_engine::verbs_host::Port;
 use tokio::time::Instant;
 
+use crate::command::CommandCheck;
 use crate::inventory::Inventory;
 use crate::measure::measure;
-use crate::plan::PlannedUnit;
+use crate::plan::{FleetCheck, Plan, PlannedUnit};
 use crate::traffic::SampleTimes;
 
 /// Units that are done at once at most. Source: our choice: 2,000 hosts in pairs.
@@ -49,6 +50,7 @@ struct Shared {
     addresses: Vec<String>,
     names: Vec<String>,
     times: SampleTimes,
+    commands: Vec<CommandCheck>,
 }
 
 /// How far units are.
@@ -112,13 +114,14 @@ struct UnitEnd {
 
 impl Scan {
     /// Nobody is connected yet; so many units are done at once at most.
-    pub fn new(inventory: &Inventory, times: SampleTimes, at_once: usize) -> Self {
+    pub fn new(inventory: &Inventory, plan: &Plan, times: SampleTimes, at_once: usize) -> Self {
         let shared = Shared {
             security: inventory.security(),
             controller: controller_name(),
             addresses: inventory.hosts.iter().map(crate::inventory::InventoryHost::address).collect(),
             names: inventory.hosts.iter().map(|host| host.name.clone()).collect(),
             times,
+            commands: plan.commands.clone(),
         };
         Self {
             shared: Arc::new(shared),
@@ -273,6 +276,9 @@ impl Shared {
         clients: &mut [Option<AgentClient>],
         ports: &[Port],
     ) -> (Outcome, Option<Failed>) {
+        if let FleetCheck::Command(place) = unit.check {
+            return (self.command(place, unit).await, None);
+        }
         let mut is_old: Vec<bool> = clients.iter().map(Option::is_some).collect();
         loop {
             if let Err((place, error)) = self.connect(unit, clients).await {
@@ -299,6 +305,16 @@ impl Shared {
                     return (outcome, Some(Failed { place, is_fault, strikes }));
                 }
             }
+        }
+    }
+
+    /// A program that fails says that nothing was measured. Its host may do all else.
+    async fn command(&self, place: usize, unit: &PlannedUnit) -> Outcome {
+        let host = unit.hosts[0];
+        let address = self.addresses[host].rsplit_once(':').map_or("", |(address, _)| address);
+        match self.commands[place].run(&self.names[host], address).await {
+            Ok(values) => Outcome::Values(values),
+            Err(reason) => Outcome::Unsupported(HostFailure { host: self.names[host].clone(), reason }),
         }
     }
 

@@ -1,5 +1,6 @@
 //! `kelpie qualify run`, `resume` and `show`: a fleet is measured, and said which nodes may take jobs.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,7 @@ use anyhow::Context as _;
 use kelpie_criteria::{FleetState, FleetVerdict, LearnOptions, Unit};
 use kelpie_examine::files::read_file;
 use kelpie_fleet::inventory::Inventory;
+use kelpie_fleet::plan::Plan;
 use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, judge, read};
 use kelpie_fleet::scan::ScanProgress;
 use kelpie_fleet::traffic::SampleTimes;
@@ -27,12 +29,18 @@ use crate::stop;
 /// Runs `kelpie qualify run`.
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let inventory = Inventory::from_bytes(&args.inventory, &read_file(&args.inventory)?)?;
+    let is_file = args.plan.contains(['/', '.']);
+    let plan = if is_file {
+        Plan::from_bytes(&args.plan, &read_file(Path::new(&args.plan))?)?
+    } else {
+        Plan::named(&args.plan)?
+    };
     let criteria = args.criteria.as_deref().map(super::criteria).transpose()?.unwrap_or_default();
     let alphas = ALPHAS.iter().map(|(metric, alpha)| ((*metric).to_owned(), *alpha)).collect();
     let floors = args.floor.iter().cloned().collect();
     let options = LearnOptions { alpha: args.alpha, floors, alphas, ..LearnOptions::default() };
     let store = Store::create(args.how.database.database()?)?;
-    let document = QualificationDocument::new(inventory, args.plan.clone(), criteria, options);
+    let document = QualificationDocument::new(inventory, plan, criteria, options);
     go_on(Qualification::begin(store, document)?, &args.how, common)
 }
 
