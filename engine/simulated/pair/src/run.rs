@@ -118,8 +118,9 @@ fn begin(slices: usize) -> usize {
 /// Source: our choice, because there are several looks at a course, and few batches in each.
 const CERTAIN: f64 = 2.0;
 
-/// Runs `workload` on the hosts of `models`; the noise is that of the `attempt`th run, counted from 0. If the bounds of traffic are
-/// given, it ends as soon as the verdict is certain, though rates are not known to the model's precision.
+/// Runs `workload` on the hosts of `models`; the noise is that of the `attempt`th run, counted from 0. If the bounds of
+/// traffic are given, it ends as soon as the verdict is certain, though rates are not known to the model's
+/// precision.
 ///
 /// # Errors
 /// When the model's hosts cannot run it, or its packets need longer than an experiment may take.
