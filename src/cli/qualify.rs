@@ -129,7 +129,7 @@ pub struct HowArgs {
     /// Units of traffic at a time at most: fewer load a fabric less that others use
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub at_once: u16,
-    /// Folder for a report: HTML, JUnit, JSON lines, metrics and lines as NHC has them; it must be new or empty
+    /// Folder for a report: HTML, `JUnit`, JSON lines, metrics and lines as NHC has them; it must be new or empty
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
     #[command(flatten)]

@@ -102,9 +102,9 @@ fn judge(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> {
 }
 
 /// What the worst of the nodes' states comes to.
-fn status(states: impl Iterator<Item = NodeState> + Clone) -> ExitCode {
-    let is = |state: NodeState| states.clone().any(|other| other == state);
-    match (is(NodeState::Fail), is(NodeState::Unknown)) {
+fn status(mut states: impl Iterator<Item = NodeState> + Clone) -> ExitCode {
+    let is_unknown = states.clone().any(|state| state == NodeState::Unknown);
+    match (states.any(|state| state == NodeState::Fail), is_unknown) {
         (true, _) => exit::anomalous(),
         (false, true) => exit::failed(),
         (false, false) => exit::HEALTHY,

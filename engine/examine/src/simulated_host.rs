@@ -97,7 +97,10 @@ pub struct SimulatedHost {
 
 impl fmt::Debug for SimulatedHost {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("SimulatedHost").field("address", &self.address).field("fault", &self.fault).finish()
+        out.debug_struct("SimulatedHost")
+            .field("address", &self.address)
+            .field("fault", &self.fault)
+            .finish_non_exhaustive()
     }
 }
 

@@ -16,7 +16,9 @@ use kelpie_spaces::{Bytes, Flow, Host, Opcode, QpType, Request, Workload};
 
 fn f(sets: &[(&str, &str)]) -> SimSubsystem {
     let mut model = SimSubsystem::load("F").expect("embedded");
-    sets.iter().for_each(|(path, value)| model.set(path, value).expect("F has it"));
+    for (path, value) in sets {
+        model.set(path, value).expect("F has it");
+    }
     model
 }
 
@@ -72,7 +74,7 @@ fn agree(seen: &Sample, expected: &Sample) {
         close("messages", seen.messages_per_sec, expected.messages_per_sec, 1e3);
     }
     let pauses = |sample: &Sample| {
-        let pause = sample.pause.clone().expect("it is known");
+        let pause = sample.pause.expect("it is known");
         [pause.a.tx, pause.a.rx, pause.b.tx, pause.b.rx]
     };
     for (seen, expected) in pauses(seen).into_iter().zip(pauses(expected)) {

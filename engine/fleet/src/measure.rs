@@ -19,7 +19,7 @@ pub async fn measure(
     times: SampleTimes,
     names: &[String],
 ) -> Result<Vec<UnitValue>, EndFailure> {
-    let ends: Vec<End<'_>> = clients.iter().zip(ports).map(|(client, port)| End { client: *client, port }).collect();
+    let ends: Vec<End<'_>> = clients.iter().zip(ports).map(|(client, port)| End { client, port }).collect();
     let name = |end: usize| names[unit.hosts[end]].clone();
     match unit.check {
         FleetCheck::Loopback(op) => {

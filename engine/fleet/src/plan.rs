@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandCheck;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, InventoryHost};
 use crate::rounds::{Distance, Position, all_pairs, quick_scan};
 
 /// Most senders of an incast. Source: our choice; as many as hosts of a large leaf.
@@ -224,14 +224,14 @@ impl<'i> FleetMap<'i> {
         };
         let with_rails = |rounds: Vec<Vec<usize>>| {
             let on_rails = rounds.into_iter().flat_map(|hosts| rails.iter().map(move |rail| (hosts.clone(), *rail)));
-            on_rails.filter_map(|(hosts, rail)| self.unit(name, check, hosts, rail)).collect::<Vec<_>>()
+            on_rails.filter_map(|(hosts, rail)| self.unit(name, check, &hosts, rail)).collect::<Vec<_>>()
         };
         let count = self.inventory.hosts.len();
         match check {
             FleetCheck::Loopback(_) => with_rails((0..count).map(|host| vec![host]).collect()),
             FleetCheck::Command(_) => {
                 let rail = |host: usize| self.inventory.hosts[host].ports()[0].0;
-                (0..count).filter_map(|host| self.unit(name, check, vec![host], rail(host))).collect()
+                (0..count).filter_map(|host| self.unit(name, check, &[host], rail(host))).collect()
             }
             FleetCheck::Pairs { all } => {
                 let rounds = if all { all_pairs(count) } else { quick_scan(&self.positions) };
@@ -247,7 +247,7 @@ impl<'i> FleetMap<'i> {
                     // The next ones send, so that each host sends as often as all others.
                     units.extend((0..hosts.len()).filter_map(|receiver| {
                         let senders = (1..=senders).map(|step| hosts[(receiver + step) % hosts.len()]);
-                        self.unit(name, check, senders.chain([hosts[receiver]]).collect(), *rail)
+                        self.unit(name, check, &senders.chain([hosts[receiver]]).collect::<Vec<_>>(), *rail)
                     }));
                 }
                 units
@@ -257,14 +257,14 @@ impl<'i> FleetMap<'i> {
 
     fn rails(&self) -> Vec<u32> {
         let mut rails: Vec<u32> =
-            self.inventory.hosts.iter().flat_map(|host| host.ports()).map(|(rail, _)| rail).collect();
+            self.inventory.hosts.iter().flat_map(InventoryHost::ports).map(|(rail, _)| rail).collect();
         rails.sort_unstable();
         rails.dedup();
         rails
     }
 
     /// A unit, if all of its hosts have a NIC of the rail.
-    fn unit(&self, name: &str, check: FleetCheck, hosts: Vec<usize>, rail: u32) -> Option<PlannedUnit> {
+    fn unit(&self, name: &str, check: FleetCheck, hosts: &[usize], rail: u32) -> Option<PlannedUnit> {
         let has = |host: &usize| self.inventory.hosts[*host].ports().iter().any(|(other, _)| *other == rail);
         if !hosts.iter().all(has) {
             return None;
@@ -272,7 +272,7 @@ impl<'i> FleetMap<'i> {
         let has_component = self.has_rails && !matches!(check, FleetCheck::Command(_));
         let component = if has_component { format!("rail{rail}") } else { String::new() };
         let mut names: Vec<String> = hosts.iter().map(|host| self.inventory.hosts[*host].name.clone()).collect();
-        let distance = match (check, &hosts[..]) {
+        let distance = match (check, hosts) {
             (FleetCheck::Pairs { .. }, [one, other]) => {
                 names.sort();
                 Some(Distance::between(self.positions[*one], self.positions[*other]))
@@ -293,7 +293,7 @@ impl<'i> FleetMap<'i> {
             Some(rail) => rail.parse().ok()?,
             None => self.inventory.hosts[*hosts.first()?].ports()[0].0,
         };
-        self.unit(&key.check, check, hosts, rail)
+        self.unit(&key.check, check, &hosts, rail)
     }
 }
 

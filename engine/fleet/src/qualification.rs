@@ -1,11 +1,11 @@
-//! A qualification: the units of a plan and those that tell more, in the store as soon as they are over, and the verdict
-//! on each node. One that was killed goes on where it was.
+//! A qualification: the units of a plan and those that tell more, in the store as soon as they are over, and the
+//! verdict on each node. One that was killed goes on where it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use anyhow::{Context as _, bail};
-use kelpie_criteria::{Criteria, FleetJudge, FleetVerdict, LearnOptions, Unit, UnitKey};
+use kelpie_criteria::{Criteria, FleetJudge, FleetVerdict, LearnError, LearnOptions, Unit, UnitKey};
 use kelpie_store::{QualificationId, Store};
 use serde::{Deserialize, Serialize};
 
@@ -159,7 +159,7 @@ impl Qualification {
             let mut journal = StoreJournal { id: self.id, store, units, witness };
             runtime.block_on(scan.run(next, &mut journal))?;
             is_stopped = witness.stops();
-            let questions = judge(&document, &self.units, |judge| judge.questions())?;
+            let questions = questions(&document, &self.units)?;
             next = questions.iter().filter_map(|key| map.of_key(key)).collect();
             if is_stopped || next.is_empty() {
                 break;
@@ -167,7 +167,7 @@ impl Qualification {
         }
         // An agent that does not answer is not waited for.
         runtime.shutdown_background();
-        let mut verdict = judge(&document, &self.units, |judge| judge.verdict())?;
+        let mut verdict = verdict(&document, &self.units)?;
         let lacking = lacking(&planned, &self.units);
         let is_whole = lacking.is_empty() && !is_stopped;
         for (host, count) in lacking {
@@ -210,17 +210,22 @@ struct VersionOnly {
     version: u32,
 }
 
-/// Judges units by what was asked.
+/// What units say of the nodes, by what was asked.
 ///
 /// # Errors
 /// Most nodes are below a floor, or an option breaks a rule.
-pub fn judge<T>(
-    document: &QualificationDocument,
-    units: &[Unit],
-    say: impl FnOnce(FleetJudge<'_>) -> T,
-) -> anyhow::Result<T> {
-    let hosts: Vec<String> = document.inventory.hosts.iter().map(|host| host.name.clone()).collect();
-    Ok(say(FleetJudge::new(&hosts, units, &document.criteria, &document.options)?))
+pub fn verdict(document: &QualificationDocument, units: &[Unit]) -> Result<FleetVerdict, LearnError> {
+    let hosts = names(document);
+    Ok(FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.verdict())
+}
+
+fn questions(document: &QualificationDocument, units: &[Unit]) -> Result<Vec<UnitKey>, LearnError> {
+    let hosts = names(document);
+    Ok(FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.questions())
+}
+
+fn names(document: &QualificationDocument) -> Vec<String> {
+    document.inventory.hosts.iter().map(|host| host.name.clone()).collect()
 }
 
 /// Units of each host that were planned and not done.

@@ -129,7 +129,9 @@ pub fn quick_scan(positions: &[Position]) -> Vec<Round> {
             continue;
         }
         let mut is_paired = vec![false; positions.len()];
-        round.iter().for_each(|(one, other)| (is_paired[*one], is_paired[*other]) = (true, true));
+        for (one, other) in &round {
+            (is_paired[*one], is_paired[*other]) = (true, true);
+        }
         let left: Vec<usize> = (0..positions.len()).filter(|host| !is_paired[*host]).collect();
         rounds.push(round);
         let has_partner = |host: usize| {

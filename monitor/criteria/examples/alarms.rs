@@ -91,8 +91,8 @@ fn main() {
                         let mut slower = vec![1.0; hosts];
                         let place = random.random_range(0..hosts);
                         slower[place] = slow;
-                        let names = (0..hosts).map(|host| format!("n{host:02}")).collect();
-                        let mut fleet = Fleet { hosts: names, slower, noise: [noise, noise / 2.0], random };
+                        let nodes = (0..hosts).map(|host| format!("n{host:02}")).collect();
+                        let mut fleet = Fleet { hosts: nodes, slower, noise: [noise, noise / 2.0], random };
                         for (host, state) in fleet.judge(all).into_iter().enumerate() {
                             if host == place && slow > 1.0 {
                                 bad += 1;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Pairs of a host from which on its own pairs decide. Source: our choice; one pair has two ends.
 const ENOUGH: usize = 2;
-/// Share of its pairs that are slow from which on a host is what is slow: two of three. Source: our choice: a bad host is
-/// slow with all others, and one that is not is slow with bad ones alone, whose pairs no longer count.
+/// Share of its pairs that are slow from which on a host is what is slow: two of three. Source: our choice: a bad host
+/// is slow with all others, and one that is not is slow with bad ones alone, whose pairs no longer count.
 const MOSTLY: f64 = 0.6;
 /// Partners that a host is asked for at a time.
 const PARTNERS: usize = 2;

@@ -28,9 +28,9 @@ pub struct FleetJudge<'u> {
 }
 
 impl<'u> FleetJudge<'u> {
-    /// Holds units against criteria, or, where there is none of a metric, against what hosts measure in the middle. The names of
-    /// the metrics in `given`, and in floors and alphas, are those of the values, with or without the component; of floors
-    /// and alphas without the distance, too.
+    /// Holds units against criteria, or, where there is none of a metric, against what hosts measure in the middle. The
+    /// names of the metrics in `given`, and in floors and alphas, are those of the values, with or without the
+    /// component; of floors and alphas without the distance, too.
     ///
     /// # Errors
     /// Most nodes are below a floor, or an option breaks a rule.
@@ -224,7 +224,9 @@ impl<'u> FleetJudge<'u> {
         let mut between = Vec::new();
         let pairs = self.pairs();
         let slow: BTreeSet<usize> = pairs.iter().flat_map(PairGroup::slow_hosts).collect();
-        pairs.iter().for_each(|group| group.say(&slow, &mut nodes, &mut between));
+        for group in &pairs {
+            group.say(&slow, &mut nodes, &mut between);
+        }
         for node in nodes.values_mut() {
             let badness = |fault: &NodeFault| fault.measured.as_ref().map_or(-1.0, |measured| measured.similarity);
             node.faults.sort_by(|one, other| badness(one).total_cmp(&badness(other)));

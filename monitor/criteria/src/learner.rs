@@ -9,8 +9,8 @@ use crate::similarity::Norm;
 
 /// Hosts from which on a criterion can be learnt. Source: our choice; of two, nobody knows which is healthy.
 pub const ENOUGH: usize = 3;
-/// Times what values of healthy nodes typically differ by, as a ratio, that a value has to differ by to be slow. Source:
-/// our choice, by `examples/alarms.rs`: 3.4 standard deviations of what is normally distributed, twice.
+/// Times what values of healthy nodes typically differ by, as a ratio, that a value has to differ by to be slow.
+/// Source: our choice, by `examples/alarms.rs`: 3.4 standard deviations of what is normally distributed, twice.
 const NOISE: f64 = 5.0;
 /// By how much more with few hosts, times their number. Source: our choice, by `examples/alarms.rs`.
 const FEW: f64 = 4.0;

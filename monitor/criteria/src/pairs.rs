@@ -43,7 +43,9 @@ impl<'j> PairGroup<'j> {
             *slow.entry((*from.min(to), *from.max(to))).or_default() |= judged.is_slow;
         }
         let mut table = PairTable::default();
-        slow.into_iter().for_each(|((one, other), is_slow)| table.add(one, other, is_slow));
+        for ((one, other), is_slow) in slow {
+            table.add(one, other, is_slow);
+        }
         let decision = table.decide();
         Self { hosts, values, table, decision }
     }
@@ -53,8 +55,8 @@ impl<'j> PairGroup<'j> {
         self.decision.hosts.iter().map(|(host, ..)| *host)
     }
 
-    /// Units that tell more: what was slow once, unless a host has several slow pairs, and ends of slow pairs with hosts
-    /// that are fast with all others.
+    /// Units that tell more: what was slow once, unless a host has several slow pairs, and ends of slow pairs with
+    /// hosts that are fast with all others.
     pub fn questions(&self, times: &BTreeMap<&UnitKey, usize>, is_there: impl Fn(usize) -> bool) -> BTreeSet<UnitKey> {
         let decided = self.decision.hosts.iter().filter(|(_, slow, _)| *slow > TIMES);
         let decided: BTreeSet<usize> = decided.map(|(host, ..)| *host).collect();
@@ -73,8 +75,8 @@ impl<'j> PairGroup<'j> {
         next
     }
 
-    /// Says of its hosts what its pairs say. `slow` are hosts that are slow by any metric of pairs: another end of a slow
-    /// pair of theirs is not to blame.
+    /// Says of its hosts what its pairs say. `slow` are hosts that are slow by any metric of pairs: another end of a
+    /// slow pair of theirs is not to blame.
     pub fn say(
         &self,
         slow: &BTreeSet<usize>,

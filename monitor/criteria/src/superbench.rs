@@ -233,16 +233,14 @@ impl Rule {
                 }
             }
             for (name, value) in matched.into_iter().filter(|(name, _)| seen.insert((*name).clone())) {
-                let variance = match self.function {
-                    RuleFunction::Variance => match baseline.0.get(name).filter(|of| **of != 0.0) {
-                        Some(of) => Some((value - of) / of),
-                        None => {
-                            missing.insert(name.clone());
-                            continue;
-                        }
-                    },
-                    _ => None,
-                };
+                let mut variance = None;
+                if self.function == RuleFunction::Variance {
+                    let Some(of) = baseline.0.get(name).filter(|of| **of != 0.0) else {
+                        missing.insert(name.clone());
+                        continue;
+                    };
+                    variance = Some((value - of) / of);
+                }
                 if self.criterion.is_true(variance.unwrap_or(value), &BTreeMap::new()) {
                     violations.push(self.violation(name, Some(value), variance));
                 }

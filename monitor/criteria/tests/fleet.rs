@@ -76,10 +76,9 @@ fn who_does_not_answer_is_out_who_answered_again_is_unknown_and_who_was_not_meas
         pair("n2", "n5", 9.0, 9.0),
     ];
     let verdict = judge(&hosts, &units).verdict();
-    let state = |host: &str| verdict.nodes[host].state;
-    use FleetState::{In, Out, Unknown};
-    let states = ["n1", "n2", "n3", "n4", "n5", "n6"].map(state);
-    assert_eq!(states, [Out, In, Unknown, In, In, Unknown]);
+    let states: Vec<FleetState> = verdict.nodes.values().map(|node| node.state).collect();
+    let [inside, out, unknown] = [FleetState::In, FleetState::Out, FleetState::Unknown];
+    assert_eq!(states, [out, inside, unknown, inside, inside, unknown]);
     assert_eq!(verdict.nodes["n1"].faults[0].detail, "no answer");
 }
 

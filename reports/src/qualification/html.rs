@@ -31,11 +31,12 @@ pub fn html(run: i64, verdict: &FleetVerdict, units: &[Unit]) -> String {
     page(&title, &html! {}, &content)
 }
 
-type Values<'u> = Vec<(&'u Unit, &'u UnitValue)>;
+type Value<'u> = (&'u Unit, &'u UnitValue);
+type Values<'u> = Vec<Value<'u>>;
 
 /// The best value of each direction, as it was judged, by metric with its component.
 fn by_metric(units: &[Unit]) -> BTreeMap<String, Values<'_>> {
-    let mut best: BTreeMap<String, BTreeMap<(&str, Option<&str>), (&Unit, &UnitValue)>> = BTreeMap::new();
+    let mut best: BTreeMap<String, BTreeMap<(&str, Option<&str>), Value<'_>>> = BTreeMap::new();
     for unit in units {
         let Outcome::Values(values) = &unit.outcome else { continue };
         for value in values {

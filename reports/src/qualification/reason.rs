@@ -66,8 +66,8 @@ pub fn node_line(run: i64, name: &str, node: &NodeQualification) -> serde_json::
     serde_json::to_string(&NodeLine { run, node: name, state: node.state, reason: reason(run, node), rest })
 }
 
-/// What NHC says of a node: `n1 | Healthy`, or `n1 | ERROR: pair_bandwidth.leaf: expected >= 372 Gb/s, but measured 98.0
-/// Gb/s`. The limit is the least that passes.
+/// What NHC says of a node: `n1 | Healthy`, or `n1 | ERROR: pair_bandwidth.leaf: expected >= 372 Gb/s, but measured
+/// 98.0 Gb/s`. The limit is the least that passes.
 pub fn nhc_line(verdict: &FleetVerdict, name: &str, node: &NodeQualification) -> String {
     let fault = match (node.state, node.faults.first()) {
         (FleetState::In, _) => return format!("{name} | Healthy"),

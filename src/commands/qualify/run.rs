@@ -11,7 +11,7 @@ use kelpie_criteria::{FleetState, FleetVerdict, LearnOptions, Unit};
 use kelpie_examine::files::read_file;
 use kelpie_fleet::inventory::Inventory;
 use kelpie_fleet::plan::Plan;
-use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, judge, read};
+use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, read, verdict};
 use kelpie_fleet::scan::ScanProgress;
 use kelpie_fleet::traffic::SampleTimes;
 use kelpie_reports::qualification::{self as report};
@@ -59,11 +59,11 @@ pub fn show(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
     };
     let (document, units) = read(&mut store, id)?;
     let stored = store.qualification(id)?.and_then(|stored| stored.ended);
-    let verdict = match stored {
-        Some(verdict) => serde_json::from_str(&verdict)?,
-        None => judge(&document, &units, |judge| judge.verdict())?,
+    let said = match stored {
+        Some(said) => serde_json::from_str(&said)?,
+        None => verdict(&document, &units)?,
     };
-    say(id, &verdict, &units, &args.how, common)
+    say(id, &said, &units, &args.how, common)
 }
 
 fn go_on(qualification: Qualification, how: &HowArgs, common: Common) -> anyhow::Result<ExitCode> {

@@ -38,7 +38,7 @@ pub fn simulate(a: &SimSubsystem, b: &SimSubsystem, workload: &Workload) -> Resu
             let pair = a.clone().with_peer(b).map_err(|error| HostError::Unsupported(error.to_string()))?;
             pair.traffic(workload).map_err(|error| match error {
                 MeasureError::Unsupported { reason } => HostError::Unsupported(reason),
-                error => HostError::Failed(error.to_string()),
+                error @ MeasureError::Host { .. } => HostError::Failed(error.to_string()),
             })
         })
         .clone()

@@ -123,6 +123,9 @@ pub enum TlsError {
 
 impl TlsFiles {
     /// Makes paths absolute that are relative to the folder of `file`, which names them.
+    ///
+    /// # Errors
+    /// Where the working directory is unknown.
     pub fn resolve(&mut self, file: &Path) -> std::io::Result<()> {
         let Some(folder) = file.parent() else { return Ok(()) };
         for path in [&mut self.ca, &mut self.identity] {

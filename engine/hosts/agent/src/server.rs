@@ -120,7 +120,7 @@ pub(crate) async fn serve_until(
                 let agent = Arc::clone(&agent);
                 tokio::spawn(async move {
                     let life = agent.life.clone();
-                    life.run_until_cancelled_owned(agent.connection(stream, peer)).await;
+                    life.run_until_cancelled_owned(Box::pin(agent.connection(stream, peer))).await;
                 });
             }
             // Out of file descriptors, say: others may be closed meanwhile.

@@ -7,7 +7,9 @@ use kelpie_spaces::{Bytes, Flow, Host, Opcode, Request, Workload};
 
 fn f(sets: &[(&str, &str)]) -> SimSubsystem {
     let mut model = SimSubsystem::load("F").expect("embedded");
-    sets.iter().for_each(|(path, value)| model.set(path, value).expect("F has it"));
+    for (path, value) in sets {
+        model.set(path, value).expect("F has it");
+    }
     model
 }
 
@@ -64,11 +66,11 @@ fn a_slow_cable_limits_both_ways_and_the_faster_sender_is_paused() {
 fn a_slow_pcie_link_limits_the_sender_and_makes_the_receiver_pause() {
     let mut slow_b = pair(&[], SLOW_PCIE);
     let (sends, sender) = seen(&mut slow_b, Host::B, Opcode::Write);
-    let (receives, receiver) = seen(&mut slow_b, Host::A, Opcode::Write);
+    let (receives, at_receiver) = seen(&mut slow_b, Host::A, Opcode::Write);
     assert!((40.0..63.0).contains(&sends) && (40.0..63.0).contains(&receives), "{sends} {receives}");
     let PerHost { a, b } = sender.pause.expect("models know it");
     assert!([a.tx, a.rx, b.tx, b.rx].iter().all(|ratio| *ratio < 0.01), "a slow sender pauses nobody: {a:?} {b:?}");
-    let PerHost { a, b } = receiver.pause.expect("models know it");
+    let PerHost { a, b } = at_receiver.pause.expect("models know it");
     assert!(b.tx > 0.3 && a.tx < 0.01, "the receiver asks for silence: {a:?} {b:?}");
     let (healthy, _) = seen(&mut pair(&[], &[]), Host::A, Opcode::Write);
     assert!(healthy > 180.0, "{healthy}");
@@ -99,7 +101,7 @@ fn each_flow_has_its_part_of_the_traffic() {
     close(flows[0][0] + flows[2][0], of(Host::A, Host::B));
     close(flows[1][1], of(Host::B, Host::A));
     close(flows[3][0], of(Host::B, Host::B));
-    assert_eq!([flows[0][1], flows[1][0], flows[2][1], flows[3][1]], [0.0; 4]);
+    assert!([flows[0][1], flows[1][0], flows[2][1], flows[3][1]].iter().all(|nothing| *nothing <= 0.0), "{flows:?}");
     assert!(flows[2][0] > 2.0 * flows[0][0], "more QPs have more: {flows:?}");
 }
 

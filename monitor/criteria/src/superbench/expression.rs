@@ -140,13 +140,20 @@ impl Node {
             Self::Number(_) | Self::Value => {}
             Self::Label(rule) => labels.push(rule),
             Self::Negated(node) | Self::Not(node) | Self::Abs(node) => node.labels(labels),
-            Self::Binary(_, one, other) => [one, other].into_iter().for_each(|node| node.labels(labels)),
+            Self::Binary(_, one, other) => {
+                one.labels(labels);
+                other.labels(labels);
+            }
             Self::Compared(first, rest) => {
                 first.labels(labels);
-                rest.iter().for_each(|(_, node)| node.labels(labels));
+                for (_, node) in rest {
+                    node.labels(labels);
+                }
             }
             Self::Choice { condition, then, other } => {
-                [condition, then, other].into_iter().for_each(|node| node.labels(labels));
+                for node in [condition, then, other] {
+                    node.labels(labels);
+                }
             }
         }
     }

@@ -68,9 +68,9 @@ impl Store {
             .fetch_one(&mut *transaction)
             .await?;
             let id = QualificationId(id);
-            let begun = StoredQualification { id, document: document.to_owned(), began, ended: None };
+            let stored = StoredQualification { id, document: document.to_owned(), began, ended: None };
             sqlx::query("UPDATE qualification SET checksum = ? WHERE id = ?")
-                .bind(qualification_checksum(&begun).finish())
+                .bind(qualification_checksum(&stored).finish())
                 .bind(id.0)
                 .execute(&mut *transaction)
                 .await?;

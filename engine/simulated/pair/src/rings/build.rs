@@ -34,6 +34,7 @@ impl Rings {
         Ok(rings)
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line for each property of a flow, and few branches")]
     fn add(&mut self, models: PairModels<'_>, flow: &Flow, ports: &[[PacketPorts; 2]]) -> Result<(), MeasureError> {
         // Each is named, so that the compiler asks what the driver makes of a new one.
         let &Flow {
