@@ -1,11 +1,15 @@
 //! Fleets of simulated hosts behind real agents, qualified by the binary: who is out, and what that costs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Instant;
+use std::ops::ControlFlow;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use kelpie_examine::simulated_host::{FleetAgent, SimulatedFleet};
 use kelpie_sim::SimSubsystem;
+use kelpie_store::{QualificationId, Store};
 use serde_json::Value;
 
 use crate::support::Bench;
@@ -99,6 +103,41 @@ fn a_quick_scan_names_hosts_that_are_slow_hang_lie_die_or_are_absent_and_judges_
     assert_eq!(shown.json(), verdict);
 }
 
+/// Units of the first qualification, as far as they are stored.
+fn units(bench: &Bench) -> Vec<String> {
+    let mut units = Vec::new();
+    let Ok(mut store) = Store::open_to_read(bench.path("k.db").as_path()) else { return units };
+    let read = store.units(QualificationId(1), 0, |_, unit| {
+        let unit: Value = serde_json::from_str(unit).expect("JSON");
+        units.push(format!("{} {}", unit["check"], unit["hosts"]));
+        ControlFlow::Continue(())
+    });
+    read.map(|()| units).unwrap_or_default()
+}
+
+#[test]
+fn a_qualification_that_was_killed_goes_on_and_does_nothing_twice() {
+    let bench = Bench::new();
+    let _fleet = fleet(&bench, 8, |_| Wrong::Nothing);
+    let plan = ["qualify", "run", "hosts.yaml", "--plan", "all_pairs", "--at-once", "2", "--db", "k.db", "--quiet"];
+    let mut killed = bench.command(&plan).spawn().expect("it starts");
+    let started = Instant::now();
+    while units(&bench).len() < 3 {
+        assert!(started.elapsed() < Duration::from_secs(20), "units are stored as they end");
+        thread::sleep(Duration::from_millis(20));
+    }
+    // Another one may not write it meanwhile.
+    let second = bench.run(&["qualify", "resume", "1", "--db", "k.db"]);
+    assert!(second.status == Some(2) && second.stderr.contains("is being run by another process"), "{second:?}");
+    killed.kill().and_then(|()| killed.wait()).expect("it ends");
+    let before = units(&bench);
+    assert!((3..28).contains(&before.len()), "{}", before.len());
+    bench.expect(0, &["qualify", "resume", "--db", "k.db"]);
+    let after = units(&bench);
+    let each: BTreeSet<&String> = after.iter().collect();
+    assert_eq!((after.len(), each.len(), &after[..before.len()]), (28, 28, &before[..]));
+}
+
 /// A hundredth of the hosts are slow, as many hang, lie, die and are absent: 5 %.
 #[test]
 #[ignore = "long"]
@@ -118,14 +157,14 @@ fn a_thousand_agents_are_judged_in_a_minute_and_200_mib() {
     let child =
         command.stdout(std::fs::File::create(bench.path("out.json")).expect("writable")).spawn().expect("it starts");
     let status = format!("/proc/{}/status", child.id());
-    let watch = std::thread::spawn(move || {
+    let watch = thread::spawn(move || {
         let mut most = 0_u64;
         while let Ok(text) = std::fs::read_to_string(&status) {
             let line = text.lines().find(|line| line.starts_with("VmHWM"));
             let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
             let Some(kib) = kib else { break };
             most = most.max(kib);
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            thread::sleep(Duration::from_millis(50));
         }
         most
     });

@@ -116,7 +116,9 @@ mod tests {
 
     fn table(pairs: &[(usize, usize, bool)]) -> PairTable {
         let mut table = PairTable::default();
-        pairs.iter().for_each(|(one, other, is_slow)| table.add(*one, *other, *is_slow));
+        for (one, other, is_slow) in pairs {
+            table.add(*one, *other, *is_slow);
+        }
         table
     }
 
@@ -139,7 +141,9 @@ mod tests {
         let questions = one.questions(6, |host| host != 5);
         assert_eq!(questions.iter().filter(|(end, _)| *end == 0).count(), 2, "{questions:?}");
         assert!(questions.iter().all(|(_, partner)| *partner != 5));
-        questions.iter().for_each(|(end, partner)| one.add(*end, *partner, *end == 0));
+        for (end, partner) in &questions {
+            one.add(*end, *partner, *end == 0);
+        }
         assert_eq!(one.decide().hosts, [(0, 3, 3)]);
         assert!(one.questions(6, |_| true).is_empty());
     }
