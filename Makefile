@@ -13,7 +13,7 @@ CARGO := . xtask/scripts/cargo-env.sh && cargo
 
 
 root := $(DESTDIR)$(PREFIX)
-.PHONY: run test test-long lab install uninstall deb setup setup-lab
+.PHONY: run test test-long lab install uninstall deb setup setup-lab setup-test
 
 # A campaign on the simulated subsystem F of the Collie paper.
 run: setup
@@ -21,11 +21,11 @@ run: setup
 	$(CARGO) run --quiet --release -- campaign run --subsystem sim:F --budget $(BUDGET)
 
 # All tests, and a short lab; says at its end what took how long. `cargo xtask ci` is the rest of what CI runs.
-test: setup-lab
+test: setup-test
 	$(CARGO) xtask test
 
 # What is too long for every change: long tests, both labs, Chromium, the installation, dependencies.
-test-long: setup-lab
+test-long: setup-test
 	$(CARGO) xtask test-long
 
 # Two guests with Soft-RoCE that stay up; `cargo xtask lab down` ends them.
@@ -66,3 +66,6 @@ setup:
 
 setup-lab:
 	xtask/scripts/setup.sh build lab
+
+setup-test:
+	xtask/scripts/setup.sh build lab server

@@ -72,8 +72,8 @@ pub struct SubsystemArgs {
 /// Where campaigns are kept.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseArgs {
-    /// Database file [default: kelpie/kelpie.db in `$XDG_DATA_HOME` or `~/.local/share`]
-    #[arg(long, value_name = "F", env = "KELPIE_DB", value_parser = database(),
+    /// Database: a file, or postgres://… [default: kelpie/kelpie.db in `$XDG_DATA_HOME` or `~/.local/share`]
+    #[arg(long, value_name = "F", env = "KELPIE_DB", hide_env_values = true, value_parser = database(),
         value_hint = ValueHint::FilePath)]
     pub db: Option<Database>,
 }

@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_password_is_not_repeated() {
-        let args = ["kelpie", "campaign", "list", "--db", "postgres://me:secret@host/k"];
+        let args = ["kelpie", "campaign", "list", "--db", "mysql://me:secret@host/k"];
         let error = in_words(crate::cli::command().try_get_matches_from(args).expect_err("no file")).to_string();
         assert!(!error.contains("secret") && error.contains("name a file"), "{error}");
     }

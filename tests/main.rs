@@ -18,6 +18,7 @@ mod jobs;
 mod lab;
 mod large;
 mod latency;
+mod on_a_server;
 mod pages;
 mod paths;
 mod qualify;

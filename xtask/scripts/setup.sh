@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building Kelpie (`build`), its lab (`lab`), its lab in QEMU (`emulated`), the tests of its reports
-# (`browser`), the trial of its installation (`trial`) or the check of its dependencies (`deny`) needs: one or more of
-# them. Does nothing if all of it is there.
+# Installs what building Kelpie (`build`), its lab (`lab`), the tests of its store on servers (`server`), its lab in QEMU
+# (`emulated`), the tests of its reports (`browser`), the trial of its installation (`trial`) or the check of its
+# dependencies (`deny`) needs: one or more of them. Does nothing if all of it is there.
 set -euo pipefail
 
 # The Rust that Kelpie asks for; rust-version in Cargo.toml.
@@ -12,18 +12,20 @@ build_packages=(build-essential pkg-config cmake python3-minimal libclang-dev li
 lab_packages=(flex bison bc busybox-static xz-utils binutils util-linux iproute2 libibverbs1 ibverbs-providers rdma-core
     tshark perftest ibverbs-utils)
 emulated_packages=("${lab_packages[@]}" qemu-system-x86 kmod)
+server_packages=(postgresql)
 browser_packages=(chromium)
 trial_packages=(debootstrap qemu-system-x86 e2fsprogs binutils)
 # Of cargo-deny; built from the registry once, unless some version of it is there.
 deny_version=0.20.2
 
-usage() { echo "usage: xtask/scripts/setup.sh build|lab|emulated|browser|trial|deny ..." >&2; exit 2; }
+usage() { echo "usage: xtask/scripts/setup.sh build|lab|server|emulated|browser|trial|deny ..." >&2; exit 2; }
 [ $# -gt 0 ] || usage
 packages=()
 for part in "$@"; do
     case $part in
         build) packages+=("${build_packages[@]}") ;;
         lab) packages+=("${lab_packages[@]}" linux-source) ;;
+        server) packages+=("${server_packages[@]}") ;;
         emulated) packages+=("${emulated_packages[@]}") ;;
         browser) packages+=("${browser_packages[@]}") ;;
         trial) packages+=("${trial_packages[@]}") ;;
@@ -57,6 +59,7 @@ without_apt() {
                 echo "note: no libibverbs and librdmacm headers, so real devices are left out; $install"
             ;;
         lab) has_source || fail "the lab needs Debian with apt-get; elsewhere $install" ;;
+        server) command -v initdb >/dev/null || echo "note: the tests of the store need the server of PostgreSQL; $install" ;;
         emulated) command -v qemu-system-x86_64 >/dev/null || fail "emulated guests need Debian with apt-get" ;;
         browser)
             command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
@@ -69,6 +72,9 @@ without_apt() {
 }
 
 # --- Debian packages
+# Tests run servers of their own: the package is to make none, and to start none.
+no_cluster=/etc/postgresql-common/createcluster.conf
+
 newest_source() {
     if apt-cache show linux-source-6.12 >/dev/null 2>&1; then echo linux-source-6.12; else echo linux-source-6.1; fi
 }
@@ -83,6 +89,10 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
     done
     if [ ${#missing[@]} -gt 0 ]; then
         echo "installing ${missing[*]}"
+        if [[ " ${missing[*]} " = *" postgresql "* ]] && [ ! -e "$no_cluster" ]; then
+            as_root mkdir -p "${no_cluster%/*}"
+            echo "create_main_cluster = false" | as_root tee "$no_cluster" >/dev/null
+        fi
         as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq ||
             fail "apt-get update failed; check the network and /etc/apt/sources.list"
         missing=("${missing[@]/%linux-source/$(newest_source)}")

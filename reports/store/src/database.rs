@@ -5,23 +5,67 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Schemes of the addresses that databases and servers of others have.
-const SCHEMES: [&str; 6] = ["postgres", "postgresql", "mysql", "sqlite", "http", "https"];
+use url::Url;
 
-/// Where campaigns are kept: a file of SQLite. Its callers know it by this name alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Database(PathBuf);
+/// Schemes of the addresses that databases and servers of others have.
+const OTHERS: [&str; 4] = ["mysql", "sqlite", "http", "https"];
+
+/// Schemes of a server of PostgreSQL.
+const SERVERS: [&str; 2] = ["postgres", "postgresql"];
+
+/// Where campaigns are kept: a file of SQLite, or a server of PostgreSQL. Its callers know it by this name alone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Database(Place);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Place {
+    File(PathBuf),
+    /// Its address, with a password if it was given one.
+    Server(String),
+}
 
 impl Database {
-    /// Whether there is something to open.
+    /// Whether there is something to open; a server says that when it is asked.
     pub fn exists(&self) -> bool {
-        self.0.exists()
+        match &self.0 {
+            Place::File(file) => file.exists(),
+            Place::Server(_) => true,
+        }
     }
 
-    /// The file.
-    pub(crate) fn file(&self) -> &Path {
-        &self.0
+    /// The file, if it is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::File(file) => Some(file),
+            Place::Server(_) => None,
+        }
     }
+
+    /// The address of the server, with its password, if it is on one.
+    pub(crate) fn address(&self) -> Option<&str> {
+        match &self.0 {
+            Place::File(_) => None,
+            Place::Server(address) => Some(address),
+        }
+    }
+}
+
+/// The address of a server without its password: `PGPASSWORD` or a password file can give it.
+fn without_password(address: &str) -> String {
+    let Ok(mut url) = Url::parse(address) else { return "a server of PostgreSQL".to_owned() };
+    let is_secret = |key: &str| key.contains("pass");
+    if url.password().is_none() && !url.query_pairs().any(|(key, _)| is_secret(&key)) {
+        return address.to_owned();
+    }
+    // It can be set wherever there is one.
+    let _ = url.set_password(None);
+    let shown = url.query_pairs().filter(|(key, _)| !is_secret(key));
+    let shown: Vec<(String, String)> = shown.map(|(key, value)| (key.into(), value.into())).collect();
+    url.set_query(None);
+    if !shown.is_empty() {
+        url.query_pairs_mut().extend_pairs(shown);
+    }
+    url.to_string()
 }
 
 impl TryFrom<OsString> for Database {
@@ -31,10 +75,14 @@ impl TryFrom<OsString> for Database {
         let text = name.to_string_lossy();
         // Only what nobody calls a file: a folder may end with a colon.
         let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_lowercase());
-        match scheme.filter(|scheme| SCHEMES.contains(&scheme.as_str())) {
-            Some(scheme) => Err(format!("campaigns are kept in files, and `{scheme}://` is none; name a file")),
-            None if text.is_empty() => Err("name a file".to_owned()),
-            None => Ok(Self(name.into())),
+        match scheme.as_deref() {
+            // Whoever opens it says what is wrong with it: an error here would have the address in it.
+            Some(scheme) if SERVERS.contains(&scheme) => Ok(Self(Place::Server(text.into_owned()))),
+            Some(scheme) if OTHERS.contains(&scheme) => Err(format!(
+                "campaigns are kept in files and on servers of PostgreSQL, and `{scheme}://` is neither; name a file"
+            )),
+            _ if text.is_empty() => Err("name a file".to_owned()),
+            _ => Ok(Self(Place::File(name.into()))),
         }
     }
 }
@@ -49,25 +97,34 @@ impl FromStr for Database {
 
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display().fmt(f)
+        match &self.0 {
+            Place::File(file) => file.display().fmt(f),
+            Place::Server(address) => f.pad(&without_password(address)),
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database({self})")
     }
 }
 
 impl From<PathBuf> for Database {
     fn from(file: PathBuf) -> Self {
-        Self(file)
+        Self(Place::File(file))
     }
 }
 
 impl From<&PathBuf> for Database {
     fn from(file: &PathBuf) -> Self {
-        Self(file.clone())
+        file.clone().into()
     }
 }
 
 impl From<&Path> for Database {
     fn from(file: &Path) -> Self {
-        Self(file.to_owned())
+        file.to_owned().into()
     }
 }
 
@@ -82,13 +139,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_files_and_addresses_are_refused() {
+    fn names_are_files_or_servers_and_other_addresses_are_refused() {
         for text in ["kelpie.db", "/a b/it's.db", "./postgres", "./http://x.db", "/a/postgres://x", "a://b/k.db"] {
-            assert_eq!(text.parse::<Database>().map(|database| database.to_string()), Ok(text.to_owned()));
+            let database: Database = text.parse().unwrap();
+            assert_eq!((database.to_string(), database.file()), (text.to_owned(), Some(Path::new(text))));
         }
-        for text in ["", "postgres://me:secret@fleet/kelpie", "sqlite:///x.db", "HTTPS://me:secret@x"] {
+        for text in [
+            "postgres:///kelpie?host=/run/postgresql&user=kelpie",
+            "PostgreSQL://kelpie@db.example:5433/kelpie?sslmode=require&options[search_path]=kelpie",
+        ] {
+            let database: Database = text.parse().unwrap();
+            assert_eq!((database.to_string(), database.file()), (text.to_owned(), None));
+        }
+        for text in ["", "sqlite:///x.db", "HTTPS://me:secret@x", "mysql://me:secret@x"] {
             let error = text.parse::<Database>().expect_err(text);
             assert!(error.ends_with("name a file") && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (text, shown) in [
+            ("postgres://me:secret@db/kelpie", "postgres://me@db/kelpie"),
+            ("postgres://me:secret@db:5433/k?sslmode=require", "postgres://me@db:5433/k?sslmode=require"),
+            ("postgres:///k?host=%2Frun&user=me&password=secret", "postgres:///k?host=%2Frun&user=me"),
+            ("postgres:///k?%70assword=secret", "postgres:///k"),
+        ] {
+            let database: Database = text.parse().unwrap();
+            assert_eq!(database.to_string(), shown);
+            assert!(!format!("{database:?}").contains("secret"));
+            assert_eq!(database.address(), Some(text), "it is used");
+        }
+        for bad in ["postgres://me:secret@[", "postgres://me:secret@db/k?sslmode=x", "postgres:///k?pass=secret"] {
+            let error = crate::Store::open_to_read(bad.parse::<Database>().unwrap()).unwrap_err().to_string();
+            assert!(error.contains("not an address") && !error.contains("secret"), "{error}");
         }
     }
 }

@@ -1,102 +1,100 @@
-//! Why the store could not do something, each with its next step; SQLite's codes are sorted here and nowhere else.
+//! Why the store could not do something, each with its next step. The codes of each engine are sorted beside it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::database::Database;
 use crate::holder::Holder;
 use crate::records::{CampaignId, QualificationId, Subject};
+use crate::{postgres, sqlite};
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Nothing at this path, and nothing was to be created.
-    #[error("{}: no Kelpie database there yet; `kelpie campaign run` creates one, --db names another", path.display())]
+    #[error("{database}: no Kelpie database there yet; `kelpie campaign run` creates one, --db names another")]
     Missing {
         /// The database.
-        path: PathBuf,
+        database: Database,
     },
     /// The path names a directory or something else that is no file.
-    #[error("{}: not a file; --db takes the path of a database file", path.display())]
+    #[error("{database}: not a file; --db takes the path of a database file")]
     NotAFile {
         /// The database.
-        path: PathBuf,
+        database: Database,
     },
-    /// SQLite cannot open it, or its directory cannot be made.
-    #[error("{}: cannot be opened ({detail}); check the permissions, or name another file with --db", path.display())]
+    /// It cannot be opened, its directory cannot be made, or its server cannot be reached.
+    #[error(
+        "{database}: cannot be opened ({detail}); {}, or name another with --db",
+        if database.file().is_some() { "check the permissions" } else { "check the server, the address and the role" }
+    )]
     CannotOpen {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// What the system says.
         detail: String,
     },
     /// Some other kind of file.
-    #[error("{}: not a Kelpie database (it is not SQLite); name another file with --db", path.display())]
+    #[error("{database}: not a Kelpie database (it is not SQLite); name another file with --db")]
     NotADatabase {
         /// The database.
-        path: PathBuf,
+        database: Database,
     },
-    /// SQLite, but of another program.
-    #[error("{}: not a Kelpie database (another program's SQLite file); name another file with --db", path.display())]
+    /// A database of another program.
+    #[error("{database}: not a Kelpie database (another program's); name another with --db")]
     Foreign {
         /// The database.
-        path: PathBuf,
+        database: Database,
     },
     /// Written by a later Kelpie.
     #[error(
-        "{}: written by a newer Kelpie (database version {found}, this one knows {known}); upgrade Kelpie or name \
-         another file with --db",
-        path.display()
+        "{database}: written by a newer Kelpie (database version {found}, this one knows {known}); upgrade \
+         Kelpie or name another with --db"
     )]
     Newer {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// Version in the file.
         found: i64,
         /// Latest version that this program knows.
         known: i64,
     },
     /// Cannot be written.
-    #[error("{}: read-only; make it writable or name another file with --db", path.display())]
+    #[error("{database}: read-only; make it writable or name another with --db")]
     ReadOnly {
         /// The database.
-        path: PathBuf,
+        database: Database,
     },
     /// No room.
-    #[error(
-        "{}: the disk is full; all earlier experiments are stored. Make room, then resume",
-        path.display()
-    )]
+    #[error("{database}: the disk is full; all earlier experiments are stored. Make room, then resume")]
     Full {
         /// The database.
-        path: PathBuf,
+        database: Database,
     },
     /// The system failed to read or write.
     #[error(
-        "{}: reading or writing failed ({detail}); all earlier experiments are stored. Check the disk, its quota and \
-         the file size limit, then resume",
-        path.display()
+        "{database}: reading or writing failed ({detail}); all earlier experiments are stored. Check the disk, \
+         its quota and the file size limit, then resume"
     )]
     Io {
         /// The database.
-        path: PathBuf,
-        /// What SQLite says.
+        database: Database,
+        /// What the engine says.
         detail: String,
     },
-    /// The file is damaged.
+    /// What is stored is damaged.
     #[error(
-        "{}: the database is damaged ({detail}); restore a copy, or save what is left with `sqlite3 FILE .recover`",
-        path.display()
+        "{database}: the database is damaged ({detail}); restore a copy{}",
+        if database.file().is_some() { ", or save what is left with `sqlite3 FILE .recover`" } else { "" }
     )]
     Damaged {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// What does not fit.
         detail: String,
     },
     /// Somebody deleted the file, or put another one in its place, while it was written to.
     #[error(
-        "{}: the database was deleted or replaced while it was written to; {}",
-        path.display(),
+        "{database}: the database was deleted or replaced while it was written to; {}",
         saved.as_ref().map_or_else(
             || "what was stored since is lost".to_owned(),
             |saved| format!("all that it held is in {}", saved.display())
@@ -104,9 +102,20 @@ pub enum StoreError {
     )]
     Gone {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// A copy of what it held.
         saved: Option<PathBuf>,
+    },
+    /// The server went away, or was cut off, while it was used.
+    #[error(
+        "{database}: the server is gone ({detail}); all earlier experiments are stored. Look at its log and start it, \
+         then resume"
+    )]
+    Lost {
+        /// The database.
+        database: Database,
+        /// What the connection says.
+        detail: String,
     },
     /// A copy could not be written.
     #[error("cannot {operation} {}", path.display())]
@@ -120,46 +129,45 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// Another process holds the database for longer than the store waits.
-    #[error("{}: busy; another process has been writing to it for too long. Try again when it is done", path.display())]
+    #[error("{database}: busy; another process has been writing to it for too long. Try again when it is done")]
     Busy {
         /// The database.
-        path: PathBuf,
+        database: Database,
     },
     /// No campaign of this number.
-    #[error("{}: no campaign {id}; `kelpie campaign list` shows what there is", path.display())]
+    #[error("{database}: no campaign {id}; `kelpie campaign list` shows what there is")]
     NoCampaign {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// What was asked for.
         id: CampaignId,
     },
     /// No qualification of this number.
-    #[error("{}: no qualification {id}", path.display())]
+    #[error("{database}: no qualification {id}")]
     NoQualification {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// What was asked for.
         id: QualificationId,
     },
     /// Another process writes it.
     #[error(
-        "{}: {subject} is being run by another process{}; wait for it or stop it first",
-        path.display(),
+        "{database}: {subject} is being run by another process{}; wait for it or stop it first",
         holder.as_ref().map_or_else(String::new, |holder| format!(" ({holder})"))
     )]
     Locked {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// What it writes.
         subject: Subject,
         /// The process, if it has said who it is.
         holder: Option<Holder>,
     },
     /// A record is not the next one: another writer was there, or the caller miscounted.
-    #[error("{}: {what} {number} of {subject} does not follow the last one stored", path.display())]
+    #[error("{database}: {what} {number} of {subject} does not follow the last one stored")]
     OutOfOrder {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// What it belongs to.
         subject: Subject,
         /// `experiment`, `finding` or `unit`.
@@ -183,34 +191,17 @@ pub enum StoreError {
         /// Why.
         detail: String,
     },
-    /// Any other failure of SQLite.
-    #[error("{}: {operation} failed", path.display())]
+    /// Any other failure of the engine.
+    #[error("{database}: {operation} failed")]
     Sql {
         /// The database.
-        path: PathBuf,
+        database: Database,
         /// What was being done.
         operation: &'static str,
         /// The cause.
         #[source]
         source: sqlx::Error,
     },
-}
-
-/// Primary result codes. Source: <https://www.sqlite.org/rescode.html>.
-mod code {
-    pub const BUSY: i32 = 5;
-    pub const READONLY: i32 = 8;
-    pub const IOERR: i32 = 10;
-    pub const CORRUPT: i32 = 11;
-    pub const FULL: i32 = 13;
-    pub const CANTOPEN: i32 = 14;
-    pub const NOTADB: i32 = 26;
-}
-
-/// SQLite's primary result code, if the error is SQLite's.
-fn primary_code(error: &sqlx::Error) -> Option<i32> {
-    let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
-    Some(extended & 0xff)
 }
 
 impl StoreError {
@@ -223,27 +214,25 @@ impl StoreError {
     }
 }
 
-/// Whether SQLite gave up waiting for another process; a snapshot that is too old (`SQLITE_BUSY_SNAPSHOT`) fails at
-/// once and has another code.
-pub(crate) fn has_waited(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok()) == Some(code::BUSY)
-}
-
-/// Sorts an error of SQLite by what the user can do about it.
-pub(crate) fn classify(path: &Path, operation: &'static str, source: sqlx::Error) -> StoreError {
-    let path = path.to_owned();
-    let detail = || source.as_database_error().map_or_else(|| source.to_string(), |error| error.message().to_owned());
-    match (primary_code(&source), &source) {
-        (Some(code::BUSY), _) => StoreError::Busy { path },
-        (Some(code::READONLY), _) => StoreError::ReadOnly { path },
-        (Some(code::IOERR), _) => StoreError::Io { detail: detail(), path },
-        (Some(code::CORRUPT), _) => StoreError::Damaged { detail: detail(), path },
-        (Some(code::FULL), _) => StoreError::Full { path },
-        (Some(code::CANTOPEN), _) => StoreError::CannotOpen { detail: detail(), path },
-        (Some(code::NOTADB), _) => StoreError::NotADatabase { path },
+/// Sorts an error of a database by what the user can do about it.
+pub(crate) fn classify(database: &Database, operation: &'static str, source: sqlx::Error) -> StoreError {
+    let database = database.clone();
+    let detail = source.as_database_error().map_or_else(|| source.to_string(), |error| error.message().to_owned());
+    let code = source.as_database_error().and_then(|error| Some(error.code()?.into_owned())).unwrap_or_default();
+    let is_file = database.file().is_some();
+    let sorted = if is_file {
+        sqlite::errors::classify(database.clone(), &code, detail.clone())
+    } else {
+        postgres::errors::classify(database.clone(), &code, detail.clone())
+    };
+    match (sorted, &source) {
+        (Some(error), _) => error,
         (_, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_)) => {
-            StoreError::Damaged { detail: detail(), path }
+            StoreError::Damaged { database, detail }
         }
-        _ => StoreError::Sql { path, operation, source },
+        (_, sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_)) if !is_file => {
+            StoreError::Lost { database, detail }
+        }
+        _ => StoreError::Sql { database, operation, source },
     }
 }

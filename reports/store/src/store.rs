@@ -1,21 +1,22 @@
-//! The store: a blocking face on one connection. What callers ask of it is in files by subject: campaigns, experiments,
-//! findings and what belongs to them.
+//! The store: a blocking face on one connection, to a file or to a server. What callers ask of it is in files by
+//! subject: campaigns, experiments, findings and what belongs to them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::TryStreamExt;
 use serde::de::DeserializeOwned;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
-use tokio::runtime::Runtime;
 
+use crate::checksum::{self, Checksum};
 use crate::database::Database;
 use crate::error::{StoreError, classify};
+use crate::link::{Column, Connection, Link, Row, Value, sql};
+use crate::lock::WriterLock;
+use crate::postgres;
+use crate::postgres::lock::ServerLock;
 use crate::records::{QualificationId, Subject};
-use crate::sqlite::checksum::{self, Checksum};
-use crate::sqlite::lock::WriterLock;
+use crate::sqlite::lock::FileLock;
 use crate::sqlite::open::{Access, Identity, identity, open};
 
 /// A Kelpie database. Each method that writes has committed durably when it returns.
@@ -23,9 +24,8 @@ pub struct Store {
     database: Database,
     /// Its latest migration; that of an older Kelpie if it is only read.
     version: i64,
-    runtime: Runtime,
-    /// `None` only while it is being dropped.
-    connection: Option<SqliteConnection>,
+    /// A lock on a server lives as long as its connection.
+    link: Arc<Mutex<Link>>,
     /// The file that a campaign is written to.
     written: Option<Identity>,
     /// The write-ahead log of that file, and its index.
@@ -42,24 +42,30 @@ impl fmt::Debug for Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if let Some(mut connection) = self.connection.take() {
-            if self.written.is_some() {
-                self.runtime.block_on(Self::end_writing(&mut connection));
+        let Some(path) = self.database.file() else {
+            self.qualification = None;
+            // A lock that is still held keeps the connection.
+            if Arc::strong_count(&self.link) == 1 {
+                self.link().close();
             }
-            // Everything is committed already; closing only tidies the write-ahead log away.
-            let _ = self.runtime.block_on(connection.close());
-            if self.written.is_some_and(|written| identity(self.path()) != Some(written)) {
-                self.take_logs_along();
-            }
+            return;
+        };
+        let mut link = self.link();
+        if self.written.is_some() {
+            Self::end_writing(&mut link);
+        }
+        link.close();
+        if self.written.is_some_and(|written| identity(path) != Some(written)) {
+            self.take_logs_along(path);
         }
     }
 }
 
 impl Store {
-    /// Opens a database to write, creating the file and its directory if they are missing.
+    /// Opens a database to write, creating the file and its directory, or the tables on a server, if they are missing.
     ///
     /// # Errors
-    /// The file cannot be opened, written, or is not a Kelpie database of a known version.
+    /// The database cannot be opened, written, or is not a Kelpie database of a known version.
     pub fn create(database: impl Into<Database>) -> Result<Self, StoreError> {
         Self::open(database.into(), Access::Create)
     }
@@ -72,7 +78,7 @@ impl Store {
         Self::open(database.into(), Access::Write)
     }
 
-    /// Opens an existing database only to read; a read-only file or directory will do.
+    /// Opens an existing database only to read; a read-only file or directory, or a role that may only read, will do.
     ///
     /// # Errors
     /// As [`Store::create`]; also if there is none.
@@ -81,21 +87,27 @@ impl Store {
     }
 
     fn open(database: Database, access: Access) -> Result<Self, StoreError> {
-        let path = database.file();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .map_err(|error| StoreError::CannotOpen { path: path.to_owned(), detail: error.to_string() })?;
-        let (connection, version) = runtime.block_on(open(path, access))?;
-        Ok(Self {
-            database,
-            version,
-            runtime,
-            connection: Some(connection),
-            written: None,
-            logs: [None; 2],
-            qualification: None,
-        })
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time();
+        if database.address().is_some() {
+            builder.enable_io();
+        }
+        let cannot =
+            |error: std::io::Error| StoreError::CannotOpen { database: database.clone(), detail: error.to_string() };
+        let runtime = builder.build().map_err(cannot)?;
+        let (connection, version) = match (database.address(), database.file()) {
+            (Some(address), _) => {
+                let (connection, version) = runtime.block_on(postgres::open::open(&database, address, access))?;
+                (Connection::Postgres(connection), version)
+            }
+            (None, path) => {
+                let path = path.expect("whatever is not on a server is a file");
+                let (connection, version) = runtime.block_on(open(path, access))?;
+                (Connection::Sqlite(connection), version)
+            }
+        };
+        let link = Arc::new(Mutex::new(Link::new(database.clone(), runtime, connection)));
+        Ok(Self { database, version, link, written: None, logs: [None; 2], qualification: None })
     }
 
     /// Where the campaigns are kept.
@@ -103,18 +115,45 @@ impl Store {
         &self.database
     }
 
-    fn path(&self) -> &Path {
-        self.database.file()
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one future on the connection and sorts its error.
-    fn sql<T>(
-        &mut self,
+    /// Does something with the connection, which errors call by this name.
+    pub(crate) fn sql<T>(
+        &self,
         operation: &'static str,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
+        work: impl FnOnce(&mut Link) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let connection = self.connection.as_mut().expect("taken only by drop");
-        self.runtime.block_on(work(connection)).map_err(|error| classify(self.path(), operation, error))
+        let mut link = self.link();
+        link.operation = operation;
+        work(&mut link)
+    }
+
+    /// The same in one transaction, as the only writer of a campaign or qualification, or of a new one.
+    pub(crate) fn write<T>(
+        &self,
+        operation: &'static str,
+        subject: Option<Subject>,
+        work: impl FnOnce(&mut Link) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.sql(operation, |link| link.transaction(subject, work))
+    }
+
+    /// A text of a host as the database can keep it.
+    fn storable<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.link().storable(text)
+    }
+
+    /// Takes the lock of what is stored already.
+    fn take(&self, subject: Subject) -> Result<WriterLock, StoreError> {
+        let taken = self.sql("locking", |link| link.take(subject))?;
+        Ok(self.taken(subject, taken))
+    }
+
+    /// The lock that was taken.
+    fn taken(&self, subject: Subject, taken: Option<FileLock>) -> WriterLock {
+        taken.map_or_else(|| ServerLock::of(&self.link, subject).into(), WriterLock::from)
     }
 
     fn in_order(
@@ -124,32 +163,19 @@ impl Store {
         what: &'static str,
         number: u64,
     ) -> Result<(), StoreError> {
-        let (path, subject) = (self.path().to_owned(), subject.into());
-        if stored { Ok(()) } else { Err(StoreError::OutOfOrder { path, subject, what, number }) }
+        let (database, subject) = (self.database.clone(), subject.into());
+        if stored { Ok(()) } else { Err(StoreError::OutOfOrder { database, subject, what, number }) }
     }
 
-    /// Gives each row of a query with these numbers to `visit`, one at a time, until it breaks.
+    /// Gives each row of a query to `visit`, one at a time, until it breaks.
     fn rows(
-        &mut self,
+        &self,
         operation: &'static str,
-        sql: String,
-        numbers: &[i64],
-        mut visit: impl FnMut(&Self, &SqliteRow) -> Result<ControlFlow<()>, StoreError>,
+        text: String,
+        values: &[Value<'_>],
+        mut visit: impl FnMut(&Self, &Row) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut connection = self.connection.take().expect("taken only by drop, and given back below");
-        let outcome = self.runtime.block_on(async {
-            let query = numbers.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, number| query.bind(*number));
-            let mut rows = query.fetch(&mut connection);
-            let failed = |error| classify(self.path(), operation, error);
-            while let Some(row) = rows.try_next().await.map_err(failed)? {
-                if visit(self, &row)?.is_break() {
-                    break;
-                }
-            }
-            Ok(())
-        });
-        self.connection = Some(connection);
-        outcome
+        self.sql(operation, |link| link.each(sql(text), values, |row| visit(self, &row)))
     }
 
     /// A query for these columns, with the checksum if the database has one.
@@ -159,43 +185,40 @@ impl Store {
     }
 
     /// Refuses a row that is not as it was stored; rows of an older Kelpie have no checksum.
-    fn check_sum(&self, row: &SqliteRow, sum: Checksum, what: impl FnOnce() -> String) -> Result<(), StoreError> {
+    fn check_sum(&self, row: &Row, sum: Checksum, what: impl FnOnce() -> String) -> Result<(), StoreError> {
         if self.version < checksum::SINCE {
             return Ok(());
         }
         match self.get::<Option<i64>>(row, "checksum")? {
             Some(kept) if kept != sum.finish() => {
                 let detail = format!("{} is not as it was stored: its checksum differs", what());
-                Err(StoreError::Damaged { path: self.path().to_owned(), detail })
+                Err(StoreError::Damaged { database: self.database.clone(), detail })
             }
             _ => Ok(()),
         }
     }
 
-    fn get<'r, T>(&self, row: &'r SqliteRow, column: &'static str) -> Result<T, StoreError>
-    where
-        T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
-    {
-        row.try_get(column).map_err(|error| classify(self.path(), "reading a record", error))
+    fn get<'r, T: Column<'r>>(&self, row: &'r Row, column: &'static str) -> Result<T, StoreError> {
+        row.get(column).map_err(|error| classify(&self.database, "reading a record", error))
     }
 
-    fn count(&self, row: &SqliteRow, column: &'static str) -> Result<u64, StoreError> {
+    fn count(&self, row: &Row, column: &'static str) -> Result<u64, StoreError> {
         self.get::<i64>(row, column).map(i64::cast_unsigned)
     }
 
-    fn json<T: DeserializeOwned>(&self, row: &SqliteRow, column: &'static str) -> Result<T, StoreError> {
+    fn json<T: DeserializeOwned>(&self, row: &Row, column: &'static str) -> Result<T, StoreError> {
         let text: String = self.get(row, column)?;
         serde_json::from_str(&text).map_err(|error| self.damaged(column, &error))
     }
 
     /// A word that stands for a value.
-    fn word<T: DeserializeOwned>(&self, row: &SqliteRow, column: &'static str) -> Result<T, StoreError> {
+    fn word<T: DeserializeOwned>(&self, row: &Row, column: &'static str) -> Result<T, StoreError> {
         let word = serde_json::Value::String(self.get(row, column)?);
         serde_json::from_value(word).map_err(|error| self.damaged(column, &error))
     }
 
     fn damaged(&self, column: &'static str, error: &serde_json::Error) -> StoreError {
-        StoreError::Damaged { path: self.path().to_owned(), detail: format!("column `{column}`: {error}") }
+        StoreError::Damaged { database: self.database.clone(), detail: format!("column `{column}`: {error}") }
     }
 }
 
@@ -214,3 +237,15 @@ pub mod qualifications;
 
 #[cfg(test)]
 mod tests;
+
+/// Tests that hold for files and on a server.
+#[cfg(test)]
+pub(crate) const ON_A_SERVER: [&[(&str, fn(&crate::place::Place<'_>))]; 7] = [
+    tests::ON_A_SERVER,
+    backup::tests::ON_A_SERVER,
+    checks::tests::ON_A_SERVER,
+    follow::tests::ON_A_SERVER,
+    labels::tests::ON_A_SERVER,
+    measured_again::tests::ON_A_SERVER,
+    qualifications::tests::ON_A_SERVER,
+];

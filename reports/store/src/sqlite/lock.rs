@@ -1,4 +1,5 @@
-//! One writer per campaign or qualification: a file lock beside the database, which the system frees when its holder dies.
+//! One writer per campaign or qualification: a file lock beside the database, which the system frees when its holder
+//! dies.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::io::{Read as _, Write as _};
@@ -20,16 +21,15 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 /// Most that is read of the file of a lock, which has the name of a host and two numbers. Units: bytes.
 const MOST_BYTES: u64 = 4096;
 
-/// Held by the process that writes a campaign or qualification; dropped, or its process killed, it is free again. Its
-/// file goes with it; that of a process that was killed stays, and holds nothing.
+/// A lock whose file goes with it; that of a process that was killed stays, and holds nothing.
 #[derive(Debug)]
-pub struct WriterLock {
+pub struct FileLock {
     path: PathBuf,
     /// What is locked, and at `path` for as long.
     _file: File,
 }
 
-impl Drop for WriterLock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // Whoever opened it meanwhile sees that it is no longer at its path, and opens the next one.
         let _ = std::fs::remove_file(&self.path);
@@ -42,12 +42,12 @@ fn lock_path(database: &Path, subject: Subject) -> PathBuf {
     PathBuf::from(name)
 }
 
-impl WriterLock {
+impl FileLock {
     /// Takes the lock of a campaign or qualification.
     pub(crate) fn take(database: &Path, subject: Subject) -> Result<Self, StoreError> {
         let path = lock_path(database, subject);
         let failed = |source: std::io::Error| StoreError::CannotOpen {
-            path: lock_path(database, subject),
+            database: lock_path(database, subject).into(),
             detail: source.to_string(),
         };
         for attempt in 1..=ATTEMPTS {
@@ -65,7 +65,7 @@ impl WriterLock {
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
         }
-        Err(StoreError::Locked { path: database.to_owned(), subject, holder: who_says(&path) })
+        Err(StoreError::Locked { database: database.into(), subject, holder: who_says(&path) })
     }
 
     /// Whether some process writes the campaign or qualification.
@@ -107,21 +107,21 @@ mod tests {
     fn looking_never_keeps_a_campaign_from_its_lock() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("kelpie.db");
-        drop(WriterLock::take(&database, SUBJECT).unwrap());
+        drop(FileLock::take(&database, SUBJECT).unwrap());
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    WriterLock::is_held(&database, SUBJECT);
+                    FileLock::is_held(&database, SUBJECT);
                 }
             });
-            let taken = (0..500).try_for_each(|_| WriterLock::take(&database, SUBJECT).map(drop));
+            let taken = (0..500).try_for_each(|_| FileLock::take(&database, SUBJECT).map(drop));
             is_over.store(true, Ordering::Relaxed);
             taken.unwrap();
         });
-        let lock = WriterLock::take(&database, SUBJECT).unwrap();
-        assert!(WriterLock::is_held(&database, SUBJECT));
-        let refused = WriterLock::take(&database, SUBJECT).unwrap_err();
+        let lock = FileLock::take(&database, SUBJECT).unwrap();
+        assert!(FileLock::is_held(&database, SUBJECT));
+        let refused = FileLock::take(&database, SUBJECT).unwrap_err();
         let StoreError::Locked { holder: Some(holder), .. } = &refused else { panic!("{refused}") };
         assert_eq!(holder.process, std::process::id());
         assert!(refused.to_string().contains(&format!("campaign 1 is being run by another process ({holder})")));
@@ -139,7 +139,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..300 {
-                        if let Ok(_lock) = WriterLock::take(&database, SUBJECT) {
+                        if let Ok(_lock) = FileLock::take(&database, SUBJECT) {
                             assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                             std::thread::yield_now();
                             holders.fetch_sub(1, Ordering::SeqCst);

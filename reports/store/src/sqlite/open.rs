@@ -9,7 +9,9 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 
-use crate::error::{StoreError, classify, has_waited};
+use crate::database::Database;
+use crate::error::{StoreError, classify};
+use crate::sqlite::errors::has_waited;
 
 /// Version, description and text of each migration. `sqlx::migrate!` would read the folder by itself, and have sqlx and
 /// SQLite built a second time for a macro.
@@ -25,15 +27,15 @@ const MIGRATIONS: [(i64, &str, &str); 9] = [
     (9, "qualifications", include_str!("../../migrations/0009_qualifications.sql")),
 ];
 
-static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
-    Migrator::with_migrations(
-        MIGRATIONS
-            .map(|(version, description, sql)| {
-                Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
-            })
-            .into(),
-    )
-});
+static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| migrator(&MIGRATIONS));
+
+/// What brings a database of either engine to its latest version.
+pub(crate) fn migrator(migrations: &[(i64, &'static str, &'static str)]) -> Migrator {
+    let migration = |&(version, description, sql): &(i64, &'static str, &'static str)| {
+        Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(migrations.iter().map(migration).collect())
+}
 
 /// `PRAGMA application_id` of a Kelpie database: "KELP".
 const APPLICATION_ID: i64 = 0x4b45_4c50;
@@ -77,9 +79,9 @@ async fn check_structure(path: &Path) -> Result<(), StoreError> {
     let checked = sqlx::query_scalar::<_, String>("PRAGMA quick_check(1)").fetch_one(&mut connection).await;
     // What was found is what counts.
     let _ = connection.close().await;
-    match checked.map_err(|error| classify(path, "checking the database", error))? {
+    match checked.map_err(|error| classify(&path.into(), "checking the database", error))? {
         fine if fine == "ok" => Ok(()),
-        detail => Err(StoreError::Damaged { path: path.to_owned(), detail }),
+        detail => Err(StoreError::Damaged { database: path.into(), detail }),
     }
 }
 
@@ -112,21 +114,21 @@ async fn warn_of_a_part(path: &Path, connection: &mut SqliteConnection) {
 
 fn inspect(path: &Path, access: Access) -> Result<(), StoreError> {
     match std::fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => Err(StoreError::NotAFile { path: path.to_owned() }),
+        Ok(metadata) if !metadata.is_file() => Err(StoreError::NotAFile { database: path.into() }),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && access == Access::Create => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             parent.map_or(Ok(()), std::fs::create_dir_all).map_err(|error| cannot_open(path, &error))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(StoreError::Missing { path: path.to_owned() })
+            Err(StoreError::Missing { database: path.into() })
         }
         Err(error) => Err(cannot_open(path, &error)),
     }
 }
 
 fn cannot_open(path: &Path, error: &std::io::Error) -> StoreError {
-    StoreError::CannotOpen { path: path.to_owned(), detail: error.to_string() }
+    StoreError::CannotOpen { database: path.into(), detail: error.to_string() }
 }
 
 async fn connect(path: &Path, access: Access) -> Result<SqliteConnection, StoreError> {
@@ -139,7 +141,7 @@ async fn connect(path: &Path, access: Access) -> Result<SqliteConnection, StoreE
     if access != Access::Read {
         // The journal mode is a property of the file: it is changed only once the file is known to be ours.
         let options = options.create_if_missing(access == Access::Create).synchronous(SqliteSynchronous::Full);
-        return options.connect().await.map_err(|error| classify(path, "opening", error));
+        return options.connect().await.map_err(|error| classify(&path.into(), "opening", error));
     }
     let options = options.read_only(true);
     match read(&options).await {
@@ -148,7 +150,7 @@ async fn connect(path: &Path, access: Access) -> Result<SqliteConnection, StoreE
         Err(_) if !beside(path, "-wal").exists() => read(&options.immutable(true)).await,
         outcome => outcome,
     }
-    .map_err(|error| classify(path, "opening", error))
+    .map_err(|error| classify(&path.into(), "opening", error))
 }
 
 /// Connects and touches the file, which is when SQLite finds out whether it can read it.
@@ -165,7 +167,7 @@ fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
 }
 
 async fn check(path: &Path, access: Access, connection: &mut SqliteConnection) -> Result<i64, StoreError> {
-    let sql = |error| classify(path, "reading its version", error);
+    let sql = |error| classify(&path.into(), "reading its version", error);
     // A process that was killed while it created the file may have left nothing but the migrator's own table.
     let tables: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE tbl_name <> '_sqlx_migrations'")
         .fetch_one(&mut *connection)
@@ -174,17 +176,17 @@ async fn check(path: &Path, access: Access, connection: &mut SqliteConnection) -
     let application: i64 =
         sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await.map_err(sql)?;
     if tables > 0 && application != APPLICATION_ID {
-        return Err(StoreError::Foreign { path: path.to_owned() });
+        return Err(StoreError::Foreign { database: path.into() });
     }
     let known = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0);
     let found = if tables > 0 { latest(connection).await.map_err(sql)? } else { 0 };
     if found > known {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+        return Err(StoreError::Newer { database: path.into(), found, known });
     }
     warn_of_a_part(path, connection).await;
     match access {
         Access::Create | Access::Write => migrate(path, connection).await.map(|()| known),
-        Access::Read if found == 0 => Err(StoreError::Missing { path: path.to_owned() }),
+        Access::Read if found == 0 => Err(StoreError::Missing { database: path.into() }),
         Access::Read => Ok(found),
     }
 }
@@ -197,18 +199,23 @@ async fn migrate(path: &Path, connection: &mut SqliteConnection) -> Result<(), S
     sqlx::query("PRAGMA journal_mode = WAL")
         .execute(&mut *connection)
         .await
-        .map_err(|error| classify(path, "switching to write-ahead logging", error))?;
+        .map_err(|error| classify(&path.into(), "switching to write-ahead logging", error))?;
     // Two processes may create the same file at once; the slower one finds the tables made when it looks again.
     let outcome = match MIGRATOR.run(&mut *connection).await {
         Err(MigrateError::ExecuteMigration(source, _)) if !has_waited(&source) => MIGRATOR.run(&mut *connection).await,
         outcome => outcome,
     };
-    outcome.map_err(|error| match error {
+    outcome.map_err(|error| upgrade_failed(&path.into(), error))
+}
+
+/// Sorts an error of bringing a database of either engine to its latest version.
+pub(crate) fn upgrade_failed(database: &Database, error: MigrateError) -> StoreError {
+    match error {
         MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) => {
-            classify(path, "bringing it to this version", source)
+            classify(database, "bringing it to this version", source)
         }
-        other => StoreError::Damaged { path: path.to_owned(), detail: other.to_string() },
-    })
+        other => StoreError::Damaged { database: database.clone(), detail: other.to_string() },
+    }
 }
 
 /// The version of a database that is written now.
@@ -256,6 +263,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
         let mut files: Vec<_> =
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        files.retain(|file| file.ends_with(".sql"));
         files.sort();
         let known = MIGRATIONS.map(|(version, description, _)| format!("{version:04}_{description}.sql"));
         assert_eq!(files, known);

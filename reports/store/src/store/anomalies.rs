@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use kelpie_monitor::Bounds;
-use sqlx::sqlite::SqliteRow;
 
 use crate::anomaly::Anomaly;
 use crate::error::StoreError;
+use crate::link::{Row, values};
 use crate::records::CampaignId;
 use crate::store::Store;
 
@@ -18,11 +18,11 @@ impl Store {
     pub fn anomalies(&mut self, id: CampaignId) -> Result<Vec<Anomaly>, StoreError> {
         let bounds = self.campaign(id)?.definition.bounds;
         // By what they are not: a verdict that changed by itself is neither, and its checksum then tells.
-        let anomalous = "experiment WHERE campaign = ? \
+        let anomalous = "experiment WHERE campaign = $1 \
              AND json_extract(assessment, '$.verdict') NOT IN ('healthy', 'inconclusive') ORDER BY number";
         let sql = self.select(super::experiments::EXPERIMENT, anomalous);
         let mut anomalies = Vec::new();
-        self.rows("reading the anomalies", sql, &[id.0], |store, row| {
+        self.rows("reading the anomalies", sql, values![id], |store, row| {
             store.check_experiment(store.count(row, "number")?, row)?;
             anomalies.extend(store.read_anomaly(row, &bounds)?);
             Ok(ControlFlow::Continue(()))
@@ -37,17 +37,17 @@ impl Store {
     pub fn has_verdict(&mut self, id: CampaignId) -> Result<bool, StoreError> {
         self.campaign(id)?;
         let mut has_verdict = false;
-        let conclusive = "experiment WHERE campaign = ? \
+        let conclusive = "experiment WHERE campaign = $1 \
              AND json_extract(assessment, '$.verdict') IN ('healthy', 'anomalous') ORDER BY number LIMIT 1";
         let sql = self.select(super::experiments::EXPERIMENT, conclusive);
-        self.rows("looking for a verdict", sql, &[id.0], |_, _| {
+        self.rows("looking for a verdict", sql, values![id], |_, _| {
             has_verdict = true;
             Ok(ControlFlow::Break(()))
         })?;
         Ok(has_verdict)
     }
 
-    pub(super) fn read_anomaly(&self, row: &SqliteRow, bounds: &Bounds) -> Result<Option<Anomaly>, StoreError> {
+    pub(super) fn read_anomaly(&self, row: &Row, bounds: &Bounds) -> Result<Option<Anomaly>, StoreError> {
         let (workload, measurement) = (self.json(row, "workload")?, self.json(row, "measurement")?);
         let assessment = self.json(row, "assessment")?;
         Ok(Anomaly::of(self.count(row, "number")?, &workload, &measurement, &assessment, bounds))

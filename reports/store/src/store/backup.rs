@@ -5,12 +5,13 @@ use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::Store;
 use crate::error::{StoreError, classify};
+use crate::link::{Link, values};
+use crate::postgres;
 use crate::records::CampaignId;
 use crate::sqlite::open::{BEING_WRITTEN, WRITTEN, identity};
 
@@ -25,13 +26,13 @@ impl Store {
     pub fn verify(&mut self, id: CampaignId) -> Result<(), StoreError> {
         self.campaign(id)?;
         self.findings(id)?;
-        let sql = self.select(super::experiments::EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
-        self.rows("checking the experiments", sql, &[id.0], |store, row| {
+        let sql = self.select(super::experiments::EXPERIMENT, "experiment WHERE campaign = $1 ORDER BY number");
+        self.rows("checking the experiments", sql, values![id], |store, row| {
             store.verify_experiment(row).map(ControlFlow::Continue)
         })
     }
 
-    /// Writes a copy with everything that is committed, also while a campaign runs.
+    /// Writes a copy with everything that is committed, also while a campaign runs: a file of SQLite.
     ///
     /// # Errors
     /// There is a file already, it cannot be written, or the database cannot be read.
@@ -44,8 +45,8 @@ impl Store {
         let copied = self.copy_into(&part).map_err(|error| match error {
             // The disk that the copy is to be on.
             StoreError::Full { .. } => failed("write", std::io::ErrorKind::StorageFull.into()),
-            StoreError::Io { path, detail } => {
-                failed("write", std::io::Error::other(format!("{detail}, there or in {}", path.display())))
+            StoreError::Io { database, detail } => {
+                failed("write", std::io::Error::other(format!("{detail}, there or in {database}")))
             }
             other => other,
         });
@@ -60,31 +61,37 @@ impl Store {
     }
 
     fn copy_into(&mut self, to: &Path) -> Result<(), StoreError> {
+        if self.database.file().is_none() {
+            let copy = Store::create(to)?;
+            return self
+                .sql("writing a copy", |from| copy.write("writing a copy", None, |to| postgres::copy::copy(from, to)));
+        }
         let name = to.display().to_string();
-        self.sql("writing a copy", async |connection| {
-            sqlx::query("VACUUM INTO ?").bind(&name).execute(connection).await
-        })?;
+        self.sql("writing a copy", |link| link.execute("VACUUM INTO $1", values![&name]))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let clean = async || -> Result<(), sqlx::Error> {
             let mut copy = SqliteConnectOptions::new().filename(to).connect().await?;
             sqlx::raw_sql(WRITTEN).execute(&mut copy).await?;
             copy.close().await
         };
-        self.runtime.block_on(clean()).map_err(|error| classify(to, "writing a copy", error))
+        let cleaned = runtime.map_err(sqlx::Error::Io).and_then(|runtime| runtime.block_on(clean()));
+        cleaned.map_err(|error| classify(&to.into(), "writing a copy", error))
     }
 
     /// From now on the database is written to, until the value is dropped.
     pub(super) fn begin_writing(&mut self) -> Result<(), StoreError> {
-        self.sql("marking the database", async |connection| sqlx::raw_sql(BEING_WRITTEN).execute(connection).await)?;
-        self.written = identity(self.path());
-        self.logs = LOGS.map(|suffix| identity(&beside(self.path(), suffix)));
+        let Some(path) = self.database.file() else { return Ok(()) };
+        self.sql("marking the database", |link| link.script(BEING_WRITTEN))?;
+        let (written, logs) = (identity(path), LOGS.map(|suffix| identity(&beside(path, suffix))));
+        (self.written, self.logs) = (written, logs);
         Ok(())
     }
 
     /// Removes the write-ahead log of a file that is not there any more: whoever opens the one that took its place
     /// would read the log as part of it.
-    pub(super) fn take_logs_along(&self) {
+    pub(super) fn take_logs_along(&self, path: &Path) {
         for (suffix, ours) in LOGS.into_iter().zip(self.logs) {
-            let log = beside(self.path(), suffix);
+            let log = beside(path, suffix);
             if ours.is_some() && identity(&log) == ours {
                 // It is open, so that what is in it can be read until the end.
                 let _ = fs::remove_file(&log);
@@ -95,27 +102,29 @@ impl Store {
     /// Puts what was committed into the file itself, so that the log is empty until the next commit. Nothing depends on
     /// that: a reader that is in the way makes it wait.
     pub(super) fn empty_log(&mut self) {
-        let _ = self.sql("emptying the write-ahead log", async |connection| {
-            sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(connection).await
-        });
+        if self.database.file().is_some() {
+            let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+            let _ = self.sql("emptying the write-ahead log", |link| link.script(truncate));
+        }
     }
 
     /// The last thing that a writer does.
-    pub(super) async fn end_writing(connection: &mut SqliteConnection) {
+    pub(super) fn end_writing(link: &mut Link) {
         // A mark that stays makes a later reader warn for nothing, and no more.
-        let _ = sqlx::raw_sql(WRITTEN).execute(connection).await;
+        let _ = link.script(WRITTEN);
     }
 
     /// Fails if what was just committed went into a file that has no name any more. What it holds is saved beside it.
     pub(super) fn check_place(&mut self) -> Result<(), StoreError> {
-        if self.written.is_none() || identity(self.path()) == self.written {
+        let Some(path) = self.database.file().map(Path::to_owned) else { return Ok(()) };
+        if self.written.is_none() || identity(&path) == self.written {
             return Ok(());
         }
         self.written = None;
-        self.take_logs_along();
-        let saved = beside(self.path(), &format!(".saved-{}", std::process::id()));
+        self.take_logs_along(&path);
+        let saved = beside(&path, &format!(".saved-{}", std::process::id()));
         let saved = self.copy_into(&saved).is_ok().then_some(saved);
-        Err(StoreError::Gone { path: self.path().to_owned(), saved })
+        Err(StoreError::Gone { database: self.database.clone(), saved })
     }
 }
 
@@ -126,8 +135,10 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::database::Database;
+    use crate::place::{Place, both, change};
     use crate::records::ExperimentClock;
     use crate::store::follow::CampaignFollower;
     use crate::testing::{definition, inconclusive, measured, sample, unsupported, workload};
@@ -135,25 +146,14 @@ mod tests {
 
     const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 0, duration_seconds: 0.0 };
 
-    fn begun(path: &Path) -> (Store, CampaignId) {
-        let mut store = Store::create(path).unwrap();
+    fn begun(database: impl Into<Database>) -> (Store, CampaignId) {
+        let mut store = Store::create(database).unwrap();
         let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
         store.append_experiment(id, &unsupported(1), CLOCK).unwrap();
         (store, id)
     }
 
-    fn run_sql(path: &Path, sql: &'static str) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async {
-            let mut connection = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
-            sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
-            connection.close().await.unwrap();
-        });
-    }
-
-    #[test]
-    fn a_value_that_changed_by_itself_is_noticed_wherever_it_is_read() {
-        let folder = tempfile::tempdir().unwrap();
+    fn a_value_that_changed_by_itself_is_noticed_wherever_it_is_read(place: &Place<'_>) {
         for (number, (sql, of_campaign)) in [
             ("UPDATE experiment SET unsupported = replace(unsupported, 'alert', 'alerT')", false),
             ("UPDATE experiment SET skipped_before = skipped_before + 1", false),
@@ -165,12 +165,12 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let path = folder.path().join(format!("{number}.db"));
+            let path = place.database(&number.to_string());
             let (mut store, id) = begun(&path);
             store.finish_campaign(id, 3).unwrap();
             store.verify(id).unwrap();
             drop(store);
-            run_sql(&path, sql);
+            change(&path, sql);
             let mut store = Store::open_to_read(&path).unwrap();
             let error = store.verify(id).expect_err(sql);
             assert!(
@@ -182,9 +182,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn no_view_of_a_campaign_hides_what_changed_by_itself() {
-        let folder = tempfile::tempdir().unwrap();
+    fn no_view_of_a_campaign_hides_what_changed_by_itself(place: &Place<'_>) {
         for (number, (sql, of_anomalies)) in [
             ("UPDATE experiment SET assessment = replace(assessment, 'anomalous', 'anomalOus')", true),
             ("UPDATE experiment SET measurement = measurement || ' ' WHERE number = 1", true),
@@ -195,7 +193,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let path = folder.path().join(format!("{number}.db"));
+            let path = place.database(&number.to_string());
             let mut store = Store::create(&path).unwrap();
             let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
             let low = measured(1, workload(4, 4096), sample(0.3, None), vec![Symptom::LowThroughput]);
@@ -204,7 +202,7 @@ mod tests {
             let campaign = store.campaign(id).unwrap();
             assert_eq!(store.anomalies(id).unwrap().len(), 1);
             drop(store);
-            run_sql(&path, sql);
+            change(&path, sql);
             let mut store = Store::open_to_read(&path).unwrap();
             assert_eq!(store.anomalies(id).is_err(), of_anomalies, "{sql}");
             let is_gone = sql.starts_with("DELETE");
@@ -270,10 +268,8 @@ mod tests {
         assert!(matches!(store.append_experiment(id, &inconclusive(2), CLOCK), Err(StoreError::Gone { .. })));
     }
 
-    #[test]
-    fn a_backup_has_what_is_committed_and_replaces_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, to) = (folder.path().join("kelpie.db"), folder.path().join("copy.db"));
+    fn a_backup_has_what_is_committed_and_replaces_nothing(place: &Place<'_>) {
+        let (path, to) = (place.database("kelpie"), place.folder.path().join("copy.db"));
         let (mut store, id) = begun(&path);
         Store::open_to_read(&path).unwrap().backup(&to).unwrap();
         store.append_experiment(id, &inconclusive(2), CLOCK).unwrap();
@@ -284,7 +280,7 @@ mod tests {
         assert!(matches!(store.backup(&to), Err(StoreError::Backup { .. })));
         assert_eq!(fs::read(&to).unwrap(), before);
         assert_eq!(
-            fs::read_dir(folder.path())
+            fs::read_dir(place.folder.path())
                 .unwrap()
                 .filter(|file| { file.as_ref().unwrap().file_name().to_string_lossy().contains("part") })
                 .count(),
@@ -297,12 +293,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, copy) = (folder.path().join("kelpie.db"), folder.path().join("copy.db"));
         let mark = |path: &Path| {
-            let mut store = Store::open_to_read(path).unwrap();
-            store
-                .sql("reading the mark", async |connection| {
-                    sqlx::query_scalar::<_, i64>("PRAGMA user_version").fetch_one(connection).await
-                })
-                .unwrap()
+            let store = Store::open_to_read(path).unwrap();
+            store.sql("reading the mark", |link| link.number("PRAGMA user_version", &[], "user_version")).unwrap()
         };
         let (store, _) = begun(&path);
         fs::copy(&path, &copy).unwrap();
@@ -328,4 +320,10 @@ mod tests {
         assert!(matches!(Store::create(&path), Err(StoreError::Damaged { .. })));
         assert!(fs::read(&path).unwrap() == bytes, "it is as it was");
     }
+
+    both![
+        a_value_that_changed_by_itself_is_noticed_wherever_it_is_read,
+        no_view_of_a_campaign_hides_what_changed_by_itself,
+        a_backup_has_what_is_committed_and_replaces_nothing,
+    ];
 }

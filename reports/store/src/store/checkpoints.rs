@@ -1,11 +1,10 @@
 //! From where a resumed campaign goes on: one row for each campaign, which decides nothing that replaying would not.
 
-use sqlx::Row as _;
-
 use super::Store;
+use crate::checksum::Checksum;
 use crate::error::StoreError;
+use crate::link::values;
 use crate::records::CampaignId;
-use crate::sqlite::checksum::Checksum;
 
 /// The first version of the database that holds checkpoints.
 const SINCE: i64 = 7;
@@ -31,18 +30,13 @@ impl Store {
     /// The database cannot be written.
     pub fn put_checkpoint(&mut self, id: CampaignId, checkpoint: &StoredCheckpoint) -> Result<(), StoreError> {
         let checksum = checksum(id, checkpoint);
-        self.sql("storing a checkpoint", async |connection| {
-            sqlx::query(
-                "INSERT INTO checkpoint (campaign, experiments, state, checksum) VALUES (?,?,?,?) \
+        self.write("storing a checkpoint", Some(id.into()), |link| {
+            link.execute(
+                "INSERT INTO checkpoint (campaign, experiments, state, checksum) VALUES ($1,$2,$3,$4) \
                  ON CONFLICT (campaign) DO UPDATE SET experiments = excluded.experiments, state = excluded.state, \
                  checksum = excluded.checksum",
+                values![id, checkpoint.experiments, &checkpoint.state, checksum],
             )
-            .bind(id.0)
-            .bind(checkpoint.experiments.cast_signed())
-            .bind(&checkpoint.state)
-            .bind(checksum)
-            .execute(connection)
-            .await
         })?;
         Ok(())
     }
@@ -55,19 +49,17 @@ impl Store {
         if self.version < SINCE {
             return Ok(None);
         }
-        let row = self.sql("reading the checkpoint", async |connection| {
-            sqlx::query(
-                "SELECT experiments, state, checksum FROM checkpoint WHERE campaign = ?1 AND experiments <= \
-                 (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = ?1)",
+        let row = self.sql("reading the checkpoint", |link| {
+            link.row(
+                "SELECT experiments, state, checksum FROM checkpoint WHERE campaign = $1 AND experiments <= \
+                 (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = $1)",
+                values![id],
             )
-            .bind(id.0)
-            .fetch_optional(connection)
-            .await
         })?;
         let stored = row.and_then(|row| {
-            let experiments = row.try_get::<i64, _>("experiments").ok()?.cast_unsigned();
-            let checkpoint = StoredCheckpoint { experiments, state: row.try_get("state").ok()? };
-            (row.try_get::<i64, _>("checksum").ok()? == checksum(id, &checkpoint)).then_some(checkpoint)
+            let experiments = row.get::<i64>("experiments").ok()?.cast_unsigned();
+            let checkpoint = StoredCheckpoint { experiments, state: row.get("state").ok()? };
+            (row.get::<i64>("checksum").ok()? == checksum(id, &checkpoint)).then_some(checkpoint)
         });
         Ok(stored)
     }

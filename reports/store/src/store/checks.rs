@@ -1,12 +1,11 @@
 //! The checks that are stored with a campaign, of its hosts before it began.
 
 use kelpie_monitor::Check;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::Store;
 use crate::error::StoreError;
 use crate::json::exact;
+use crate::link::{Link, Row, sql, values};
 use crate::records::CampaignId;
 
 /// The first version of the database that holds checks.
@@ -28,27 +27,15 @@ pub(super) fn rows(checks: &[Check]) -> Result<Vec<StoredCheck<'_>>, StoreError>
 }
 
 /// Stores the checks of a campaign, in order.
-pub(super) async fn insert(
-    connection: &mut SqliteConnection,
-    id: i64,
-    rows: &[StoredCheck<'_>],
-) -> Result<(), sqlx::Error> {
+pub(super) fn insert(link: &mut Link, id: CampaignId, rows: &[StoredCheck<'_>]) -> Result<(), StoreError> {
     for (number, (check, [evidence, measured])) in (1_i64..).zip(rows) {
-        sqlx::query(
+        let [about, name, summary] = [&check.about, &check.name, &check.summary].map(|text| link.storable(text));
+        let fix = check.fix.as_deref().map(|fix| link.storable(fix));
+        link.execute(
             "INSERT INTO campaign_check (campaign, number, about, name, state, summary, evidence, measured, fix) \
-             VALUES (?,?,?,?,?,?,?,?,?)",
-        )
-        .bind(id)
-        .bind(number)
-        .bind(&check.about)
-        .bind(&check.name)
-        .bind(check.state.name())
-        .bind(&check.summary)
-        .bind(evidence)
-        .bind(measured)
-        .bind(&check.fix)
-        .execute(&mut *connection)
-        .await?;
+             VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9)",
+            values![id, number, &*about, &*name, check.state.name(), &*summary, evidence, measured, fix.as_deref(),],
+        )?;
     }
     Ok(())
 }
@@ -64,17 +51,15 @@ impl Store {
             return Ok(Vec::new());
         }
         let measured = if self.version < MEASURED_SINCE { "'[]'" } else { "measured" };
-        let sql = format!(
+        let text = format!(
             "SELECT about, name, state, summary, evidence, {measured} AS measured, fix \
-             FROM campaign_check WHERE campaign = ? ORDER BY number"
+             FROM campaign_check WHERE campaign = $1 ORDER BY number"
         );
-        let rows = self.sql("reading the checks", async |connection| {
-            sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch_all(connection).await
-        })?;
+        let rows = self.sql("reading the checks", |link| link.rows(sql(text), values![id]))?;
         rows.iter().map(|row| self.read_check(row)).collect()
     }
 
-    fn read_check(&self, row: &SqliteRow) -> Result<Check, StoreError> {
+    fn read_check(&self, row: &Row) -> Result<Check, StoreError> {
         Ok(Check {
             about: self.get(row, "about")?,
             name: self.get(row, "name")?,
@@ -88,8 +73,9 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::place::{Place, both};
     use crate::testing::definition;
     use kelpie_monitor::checks::{Gauge, Repair};
     use kelpie_monitor::{CheckKind, CheckState};
@@ -100,14 +86,14 @@ mod tests {
         if state == CheckState::Warn { check.repair(Repair::RaiseMtu, &[("netdev", "eth0")]) } else { check }
     }
 
-    #[test]
-    fn checks_come_back_as_they_were_and_each_campaign_has_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
+    fn checks_come_back_as_they_were_and_each_campaign_has_its_own(place: &Place<'_>) {
+        let mut store = Store::create(place.database("kelpie")).unwrap();
         let checks: Vec<Check> = CheckState::ALL.iter().map(|state| check("host a, eth0 port 1", *state)).collect();
         let (first, _lock) = store.begin_campaign(&definition(), &checks).unwrap();
         let (second, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
         assert_eq!(store.checks(first).unwrap(), checks);
         assert_eq!(store.checks(second).unwrap(), []);
     }
+
+    both![checks_come_back_as_they_were_and_each_campaign_has_its_own];
 }

@@ -2,14 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Connection as _};
-
 use super::Store;
+use crate::checksum::Checksum;
 use crate::error::StoreError;
 use crate::json::exact;
+use crate::link::{Row, sql, values};
 use crate::records::{CampaignId, Experiment, ExperimentClock, ExperimentOutcome};
-use crate::sqlite::checksum::Checksum;
 
 /// What an experiment is made of, beside its checksum.
 pub(super) const EXPERIMENT: &str =
@@ -35,7 +33,7 @@ impl Store {
             ExperimentOutcome::Measured { measurement, assessment, attempts } => {
                 (Some(exact("measurement", measurement)?), Some(exact("assessment", assessment)?), *attempts, None)
             }
-            ExperimentOutcome::Unsupported { reason } => (None, None, 0, Some(reason)),
+            ExperimentOutcome::Unsupported { reason } => (None, None, 0, Some(self.storable(reason))),
         };
         let number = experiment.number.cast_signed();
         let skipped_before = experiment.skipped_before.cast_signed();
@@ -48,43 +46,35 @@ impl Store {
             .optional(measurement.as_deref())
             .optional(assessment.as_deref())
             .integer(attempts.into())
-            .optional(unsupported.map(String::as_str))
+            .optional(unsupported.as_deref())
             .finish();
-        let stored = self.sql("storing the experiment", async |connection| {
-            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-            let rows = sqlx::query(
+        let stored = self.write("storing the experiment", Some(id.into()), |link| {
+            let rows = link.execute(
                 "INSERT INTO experiment \
                  (campaign, number, purpose, skipped_before, workload, measurement, assessment, attempts, unsupported, \
-                 checksum) SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10 \
-                 WHERE ?2 = 1 + (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = ?1)",
-            )
-            .bind(id.0)
-            .bind(number)
-            .bind(experiment.purpose.name())
-            .bind(skipped_before)
-            .bind(workload)
-            .bind(measurement)
-            .bind(assessment)
-            .bind(attempts)
-            .bind(unsupported)
-            .bind(checksum)
-            .execute(&mut *transaction)
-            .await?
-            .rows_affected();
-            if rows == 0 {
-                return Ok(false);
+                 checksum) SELECT $1,$2,$3,$4,$5,$6,$7,$8,$9,$10 \
+                 WHERE $2 = 1 + (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = $1)",
+                values![
+                    id,
+                    number,
+                    experiment.purpose.name(),
+                    skipped_before,
+                    &workload,
+                    &measurement,
+                    &assessment,
+                    attempts,
+                    unsupported.as_deref(),
+                    checksum,
+                ],
+            )?;
+            if rows > 0 {
+                link.execute(
+                    "INSERT INTO experiment_clock (campaign, number, started_unix_ms, duration_seconds) \
+                     VALUES ($1,$2,$3,$4)",
+                    values![id, number, clock.started_unix_ms, clock.duration_seconds],
+                )?;
             }
-            sqlx::query(
-                "INSERT INTO experiment_clock (campaign, number, started_unix_ms, duration_seconds) VALUES (?,?,?,?)",
-            )
-            .bind(id.0)
-            .bind(number)
-            .bind(clock.started_unix_ms)
-            .bind(clock.duration_seconds)
-            .execute(&mut *transaction)
-            .await?;
-            transaction.commit().await?;
-            Ok(true)
+            Ok(rows > 0)
         })?;
         self.in_order(stored, id, "experiment", experiment.number)?;
         self.check_place()?;
@@ -99,10 +89,8 @@ impl Store {
     /// # Errors
     /// The database cannot be read, or the record does not make sense.
     pub fn experiment(&mut self, id: CampaignId, number: u64) -> Result<Option<Experiment>, StoreError> {
-        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? AND number = ?");
-        let row = self.sql("reading an experiment", async |connection| {
-            sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(number.cast_signed()).fetch_optional(connection).await
-        })?;
+        let text = self.select(EXPERIMENT, "experiment WHERE campaign = $1 AND number = $2");
+        let row = self.sql("reading an experiment", |link| link.row(sql(text), values![id, number]))?;
         row.map(|row| self.read_experiment(number, &row)).transpose()
     }
 
@@ -111,11 +99,8 @@ impl Store {
     /// # Errors
     /// The database cannot be read, or a record does not make sense.
     pub fn experiments_after(&mut self, id: CampaignId, number: u64, most: u32) -> Result<Vec<Experiment>, StoreError> {
-        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?");
-        let rows = self.sql("reading experiments", async |connection| {
-            let query = sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(number.cast_signed()).bind(most);
-            query.fetch_all(connection).await
-        })?;
+        let text = self.select(EXPERIMENT, "experiment WHERE campaign = $1 AND number > $2 ORDER BY number LIMIT $3");
+        let rows = self.sql("reading experiments", |link| link.rows(sql(text), values![id, number, most]))?;
         rows.iter().map(|row| self.read_experiment(self.count(row, "number")?, row)).collect()
     }
 
@@ -124,15 +109,15 @@ impl Store {
     /// # Errors
     /// The database cannot be read, or a record does not make sense; what came before it has been visited.
     pub fn experiments(&mut self, id: CampaignId, mut visit: impl FnMut(Experiment)) -> Result<(), StoreError> {
-        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = ? ORDER BY number");
-        self.rows("reading the experiments", sql, &[id.0], |store, row| {
+        let sql = self.select(EXPERIMENT, "experiment WHERE campaign = $1 ORDER BY number");
+        self.rows("reading the experiments", sql, values![id], |store, row| {
             visit(store.read_experiment(store.count(row, "number")?, row)?);
             Ok(ControlFlow::Continue(()))
         })
     }
 
     /// Refuses an experiment that is not as it was stored.
-    pub(super) fn check_experiment(&self, number: u64, row: &SqliteRow) -> Result<(), StoreError> {
+    pub(super) fn check_experiment(&self, number: u64, row: &Row) -> Result<(), StoreError> {
         let text = |column| self.get::<&str>(row, column);
         let optional = |column| self.get::<Option<&str>>(row, column);
         let checksum = Checksum::of("experiment")
@@ -149,7 +134,7 @@ impl Store {
     }
 
     /// Refuses an experiment that cannot be read: without a look inside if its checksum says that it is as it was.
-    pub(super) fn verify_experiment(&self, row: &SqliteRow) -> Result<(), StoreError> {
+    pub(super) fn verify_experiment(&self, row: &Row) -> Result<(), StoreError> {
         let number = self.count(row, "number")?;
         match self.get::<Option<i64>>(row, "checksum")? {
             Some(_) => self.check_experiment(number, row),
@@ -157,7 +142,7 @@ impl Store {
         }
     }
 
-    fn read_experiment(&self, number: u64, row: &SqliteRow) -> Result<Experiment, StoreError> {
+    fn read_experiment(&self, number: u64, row: &Row) -> Result<Experiment, StoreError> {
         self.check_experiment(number, row)?;
         let unsupported: Option<String> = self.get(row, "unsupported")?;
         let outcome = match unsupported {
@@ -165,7 +150,7 @@ impl Store {
             None => ExperimentOutcome::Measured {
                 measurement: self.json(row, "measurement")?,
                 assessment: self.json(row, "assessment")?,
-                attempts: self.get(row, "attempts")?,
+                attempts: u32::try_from(self.count(row, "attempts")?).unwrap_or(u32::MAX),
             },
         };
         Ok(Experiment {

@@ -1,13 +1,11 @@
 //! Findings: the next of a campaign, or in place of one that was refined.
 
-use sqlx::AssertSqlSafe;
-use sqlx::sqlite::SqliteRow;
-
 use super::Store;
+use crate::checksum::Checksum;
 use crate::error::StoreError;
 use crate::json::exact;
+use crate::link::{Row, sql, values};
 use crate::records::{CampaignId, FindingRecord};
-use crate::sqlite::checksum::Checksum;
 
 /// What a finding is made of, beside its checksum.
 pub(super) const FINDING: &str =
@@ -34,31 +32,30 @@ impl Store {
             .text(&workload)
             .text(&evidence)
             .finish();
-        let rows = self.sql("storing the finding", async |connection| {
-            let done = sqlx::query(
+        let rows = self.write("storing the finding", Some(id.into()), |link| {
+            link.execute(
                 "INSERT INTO finding \
                  (campaign, number, symptom, found_at, experiments_for_mfs, confidence, mfs, workload, evidence, checksum) \
-                 SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10 \
-                 WHERE ?2 <= 1 + (SELECT coalesce(max(number), 0) FROM finding WHERE campaign = ?1) \
+                 SELECT $1,$2,$3,$4,$5,$6,$7,$8,$9,$10 \
+                 WHERE $2 <= 1 + (SELECT coalesce(max(number), 0) FROM finding WHERE campaign = $1) \
                  ON CONFLICT (campaign, number) DO UPDATE SET \
                  symptom = excluded.symptom, found_at = excluded.found_at, \
                  experiments_for_mfs = excluded.experiments_for_mfs, confidence = excluded.confidence, \
                  mfs = excluded.mfs, workload = excluded.workload, evidence = excluded.evidence, \
                  checksum = excluded.checksum",
+                values![
+                    id,
+                    finding.number,
+                    finding.symptom.name(),
+                    finding.found_at,
+                    finding.experiments_for_mfs,
+                    confidence,
+                    &mfs,
+                    &workload,
+                    &evidence,
+                    checksum,
+                ],
             )
-            .bind(id.0)
-            .bind(finding.number.cast_signed())
-            .bind(finding.symptom.name())
-            .bind(finding.found_at.cast_signed())
-            .bind(finding.experiments_for_mfs.cast_signed())
-            .bind(confidence)
-            .bind(mfs)
-            .bind(workload)
-            .bind(evidence)
-            .bind(checksum)
-            .execute(connection)
-            .await?;
-            Ok(done.rows_affected())
         })?;
         self.in_order(rows == 1, id, "finding", finding.number)?;
         self.check_place()
@@ -69,14 +66,12 @@ impl Store {
     /// # Errors
     /// The database cannot be read, or a record does not make sense.
     pub fn findings(&mut self, id: CampaignId) -> Result<Vec<FindingRecord>, StoreError> {
-        let sql = self.select(FINDING, "finding WHERE campaign = ? ORDER BY number");
-        let rows = self.sql("reading the findings", async |connection| {
-            sqlx::query(AssertSqlSafe(sql)).bind(id.0).fetch_all(connection).await
-        })?;
+        let text = self.select(FINDING, "finding WHERE campaign = $1 ORDER BY number");
+        let rows = self.sql("reading the findings", |link| link.rows(sql(text), values![id]))?;
         rows.iter().map(|row| self.read_finding(row)).collect()
     }
 
-    pub(super) fn read_finding(&self, row: &SqliteRow) -> Result<FindingRecord, StoreError> {
+    pub(super) fn read_finding(&self, row: &Row) -> Result<FindingRecord, StoreError> {
         let number = self.count(row, "number")?;
         let checksum = Checksum::of("finding")
             .integer(self.get(row, "campaign")?)

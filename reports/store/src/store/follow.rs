@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use kelpie_monitor::{Assessment, Bounds, Verdict};
 use kelpie_search::measured_signals;
-use sqlx::AssertSqlSafe;
-use sqlx::sqlite::SqliteRow;
 
 use crate::anomaly::Anomaly;
 use crate::database::Database;
 use crate::error::StoreError;
+use crate::link::{Row, sql, values};
 use crate::purpose::StoredPurpose;
 use crate::records::{Campaign, CampaignId, CampaignState, Ended, ExperimentClock, FindingRecord};
 use crate::store::Store;
@@ -113,32 +112,26 @@ impl CampaignFollower {
 impl Store {
     fn news(&mut self, id: CampaignId, bounds: &Bounds, seen: LastRows) -> Result<CampaignNews, StoreError> {
         // The state first: whatever was stored before a campaign ended is then read too.
-        let campaign = self.sql("reading the campaign", async |connection| {
-            sqlx::query(
+        let campaign = self.sql("reading the campaign", |link| {
+            link.row(
                 "SELECT campaign.*, (SELECT coalesce(max(number), 0) FROM experiment WHERE campaign = id) AS stored \
-                 FROM campaign WHERE id = ?",
+                 FROM campaign WHERE id = $1",
+                values![id],
             )
-            .bind(id.0)
-            .fetch_optional(connection)
-            .await
         })?;
-        let campaign = campaign.ok_or_else(|| StoreError::NoCampaign { path: self.path().to_owned(), id })?;
+        let campaign = campaign.ok_or_else(|| StoreError::NoCampaign { database: self.database.clone(), id })?;
         self.check_campaign(id, &campaign)?;
         let stored = self.count(&campaign, "stored")?;
         let state = self.state(&campaign, id)?;
-        let sql = self.select(super::findings::FINDING, "finding WHERE campaign = ? AND number > ? ORDER BY number");
-        let findings = self.sql("reading the findings", async |connection| {
-            sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(seen.finding.cast_signed()).fetch_all(connection).await
-        })?;
-        let sql = self.select(
+        let text = self.select(super::findings::FINDING, "finding WHERE campaign = $1 AND number > $2 ORDER BY number");
+        let findings = self.sql("reading the findings", |link| link.rows(sql(text), values![id, seen.finding]))?;
+        let text = self.select(
             &format!("{}, started_unix_ms, duration_seconds", super::experiments::EXPERIMENT),
             "experiment LEFT JOIN experiment_clock USING (campaign, number) \
-             WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?",
+             WHERE campaign = $1 AND number > $2 ORDER BY number LIMIT $3",
         );
-        let experiments = self.sql("reading the experiments", async |connection| {
-            let query = sqlx::query(AssertSqlSafe(sql)).bind(id.0).bind(seen.experiment.cast_signed());
-            query.bind(MOST_AT_ONCE.cast_signed()).fetch_all(connection).await
-        })?;
+        let experiments = self
+            .sql("reading the experiments", |link| link.rows(sql(text), values![id, seen.experiment, MOST_AT_ONCE]))?;
         let recent = stored.saturating_sub(RECENT);
         let budget: Option<i64> = self.get(&campaign, "budget")?;
         Ok(CampaignNews {
@@ -156,7 +149,7 @@ impl Store {
     }
 
     /// Measurements are looked into only of anomalies and of experiments after `recent`.
-    fn read_brief(&self, row: &SqliteRow, bounds: &Bounds, recent: u64) -> Result<Brief, StoreError> {
+    fn read_brief(&self, row: &Row, bounds: &Bounds, recent: u64) -> Result<Brief, StoreError> {
         let number = self.count(row, "number")?;
         self.check_experiment(number, row)?;
         let unsupported: Option<&str> = self.get(row, "unsupported")?;
@@ -191,4 +184,4 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

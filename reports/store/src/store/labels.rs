@@ -1,10 +1,10 @@
 //! What people call campaigns, when they ran, and their end: nothing that decides a campaign.
 
 use serde::Serialize;
-use sqlx::{Connection as _, Row as _};
 
 use super::Store;
 use crate::error::StoreError;
+use crate::link::{sql, values};
 use crate::records::CampaignId;
 
 /// The first version of the database that holds labels.
@@ -49,16 +49,13 @@ impl Store {
     /// There is no such campaign, or the database cannot be written.
     pub fn put_label(&mut self, id: CampaignId, label: &Label) -> Result<(), StoreError> {
         self.campaign(id)?;
-        self.sql("storing the label", async |connection| {
-            sqlx::query(
-                "INSERT INTO campaign_label (campaign, name, note) VALUES (?1, ?2, ?3) ON CONFLICT (campaign) DO UPDATE \
-                 SET name = coalesce(excluded.name, name), note = coalesce(excluded.note, note)",
+        self.sql("storing the label", |link| {
+            link.execute(
+                "INSERT INTO campaign_label (campaign, name, note) VALUES ($1, $2, $3) ON CONFLICT (campaign) DO UPDATE \
+                 SET name = coalesce(excluded.name, campaign_label.name), \
+                 note = coalesce(excluded.note, campaign_label.note)",
+                values![id, &label.name, &label.note],
             )
-            .bind(id.0)
-            .bind(&label.name)
-            .bind(&label.note)
-            .execute(connection)
-            .await
         })?;
         Ok(())
     }
@@ -71,13 +68,11 @@ impl Store {
         if self.version < SINCE {
             return Ok(Label::default());
         }
-        let row = self.sql("reading the label", async |connection| {
-            sqlx::query("SELECT name, note FROM campaign_label WHERE campaign = ?")
-                .bind(id.0)
-                .fetch_optional(connection)
-                .await
+        let row = self.sql("reading the label", |link| {
+            link.row("SELECT name, note FROM campaign_label WHERE campaign = $1", values![id])
         })?;
-        Ok(row.map_or_else(Label::default, |row| Label { name: row.get("name"), note: row.get("note") }))
+        let Some(row) = row else { return Ok(Label::default()) };
+        Ok(Label { name: self.get(&row, "name")?, note: self.get(&row, "note")? })
     }
 
     /// When a campaign ran.
@@ -85,16 +80,14 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn clock(&mut self, id: CampaignId) -> Result<CampaignClock, StoreError> {
-        let row = self.sql("reading the clock", async |connection| {
-            sqlx::query(
-                "SELECT (SELECT started_unix_ms FROM campaign_clock WHERE campaign = ?1) AS started, \
-                 (SELECT total(duration_seconds) FROM experiment_clock WHERE campaign = ?1) AS seconds",
+        let row = self.sql("reading the clock", |link| {
+            link.one(
+                "SELECT (SELECT started_unix_ms FROM campaign_clock WHERE campaign = $1) AS started, \
+                 (SELECT coalesce(sum(duration_seconds), 0.0) FROM experiment_clock WHERE campaign = $1) AS seconds",
+                values![id],
             )
-            .bind(id.0)
-            .fetch_one(connection)
-            .await
         })?;
-        Ok(CampaignClock { started_unix_ms: row.get("started"), measured_seconds: row.get("seconds") })
+        Ok(CampaignClock { started_unix_ms: self.get(&row, "started")?, measured_seconds: self.get(&row, "seconds")? })
     }
 
     /// Takes a campaign with all that belongs to it out of the database; its number is not given again.
@@ -103,14 +96,12 @@ impl Store {
     /// There is no such campaign, a process runs it, or the database cannot be written; then nothing is gone.
     pub fn remove_campaign(&mut self, id: CampaignId) -> Result<(), StoreError> {
         let lock = self.lock_campaign(id)?;
-        self.sql("removing the campaign", async |connection| {
-            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+        self.write("removing the campaign", Some(id.into()), |link| {
             for table in TABLES {
                 let key = if table == "campaign" { "id" } else { "campaign" };
-                let delete = sqlx::AssertSqlSafe(format!("DELETE FROM {table} WHERE {key} = ?"));
-                sqlx::query(delete).bind(id.0).execute(&mut *transaction).await?;
+                link.execute(sql(format!("DELETE FROM {table} WHERE {key} = $1")), values![id])?;
             }
-            transaction.commit().await
+            Ok(())
         })?;
         drop(lock);
         Ok(())
@@ -118,15 +109,14 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::place::{Place, both};
     use crate::records::ExperimentClock;
     use crate::testing::{definition, finding, measured, sample, workload};
 
-    #[test]
-    fn a_campaign_is_named_timed_and_removed_without_touching_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
+    fn a_campaign_is_named_timed_and_removed_without_touching_others(place: &Place<'_>) {
+        let mut store = Store::create(place.database("kelpie")).unwrap();
         let mut begin = || {
             let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
             for number in 1..=3 {
@@ -164,19 +154,15 @@ mod tests {
     #[test]
     fn no_table_of_a_campaign_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
-        let tables = store
-            .sql("reading the tables", async |connection| {
-                sqlx::query_scalar::<_, String>(
-                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '[a-z]*'",
-                )
-                .fetch_all(connection)
-                .await
-            })
-            .unwrap();
+        let store = Store::create(folder.path().join("kelpie.db")).unwrap();
+        let named = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '[a-z]*'";
+        let rows = store.sql("reading the tables", |link| link.rows(named, &[])).unwrap();
+        let tables: Vec<String> = rows.iter().map(|row| row.get("name").unwrap()).collect();
         let others = ["sqlite_", "qualification"];
         for table in tables.iter().filter(|table| !others.iter().any(|other| table.starts_with(other))) {
             assert!(TABLES.contains(&table.as_str()), "{table}");
         }
     }
+
+    both![a_campaign_is_named_timed_and_removed_without_touching_others];
 }

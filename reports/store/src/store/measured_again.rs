@@ -1,12 +1,12 @@
 //! What was measured beside the experiments of a campaign: the control workload, and workloads of findings.
 
 use kelpie_monitor::{Measurement, Sample, Verdict};
-use sqlx::sqlite::SqliteRow;
 
 use super::Store;
+use crate::checksum::Checksum;
 use crate::error::StoreError;
+use crate::link::{Row, values};
 use crate::records::CampaignId;
-use crate::sqlite::checksum::Checksum;
 
 /// The first version of the database that holds this.
 const SINCE: i64 = 6;
@@ -59,21 +59,21 @@ impl Store {
     /// The database cannot be written.
     pub fn add_measured_again(&mut self, id: CampaignId, number: u64, row: &MeasuredAgain) -> Result<(), StoreError> {
         let number = number.cast_signed();
-        self.sql("storing what was measured again", async |connection| {
-            sqlx::query(
+        self.write("storing what was measured again", Some(id.into()), |link| {
+            link.execute(
                 "INSERT INTO measured_again (campaign, number, after, finding, verdict, bps, deviation, checksum) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                values![
+                    id,
+                    number,
+                    row.after,
+                    row.finding,
+                    row.verdict.name(),
+                    row.bps,
+                    row.deviation,
+                    checksum(id, number, row).finish(),
+                ],
             )
-            .bind(id.0)
-            .bind(number)
-            .bind(row.after.cast_signed())
-            .bind(row.finding.map(u64::cast_signed))
-            .bind(row.verdict.name())
-            .bind(row.bps)
-            .bind(row.deviation)
-            .bind(checksum(id, number, row).finish())
-            .execute(connection)
-            .await
         })?;
         Ok(())
     }
@@ -86,16 +86,13 @@ impl Store {
         if self.version < SINCE {
             return Ok(Vec::new());
         }
-        let rows = self.sql("reading what was measured again", async |connection| {
-            sqlx::query("SELECT * FROM measured_again WHERE campaign = ? ORDER BY number")
-                .bind(id.0)
-                .fetch_all(connection)
-                .await
+        let rows = self.sql("reading what was measured again", |link| {
+            link.rows("SELECT * FROM measured_again WHERE campaign = $1 ORDER BY number", values![id])
         })?;
         rows.iter().map(|row| self.read_measured_again(id, row)).collect()
     }
 
-    fn read_measured_again(&self, id: CampaignId, row: &SqliteRow) -> Result<MeasuredAgain, StoreError> {
+    fn read_measured_again(&self, id: CampaignId, row: &Row) -> Result<MeasuredAgain, StoreError> {
         let number: i64 = self.get(row, "number")?;
         let verdict: String = self.get(row, "verdict")?;
         let verdicts = [Verdict::Healthy, Verdict::Anomalous, Verdict::Inconclusive];
@@ -113,14 +110,14 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::link::sql;
+    use crate::place::{Place, both};
     use crate::testing::definition;
 
-    #[test]
-    fn what_was_measured_again_is_read_as_it_was_and_a_changed_value_is_noticed() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
+    fn what_was_measured_again_is_read_as_it_was_and_a_changed_value_is_noticed(place: &Place<'_>) {
+        let mut store = Store::create(place.database("kelpie")).unwrap();
         let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
         let row = |after, finding, verdict| MeasuredAgain { after, finding, verdict, bps: 1e10 / 3.0, deviation: 0.1 };
         let rows = [row(0, None, Verdict::Inconclusive), row(9, Some(2), Verdict::Anomalous)];
@@ -130,17 +127,11 @@ mod tests {
         assert_eq!(store.measured_again(id).unwrap(), rows);
         for change in ["bps = bps + 1.0", "verdict = 'healthy'", "verdict = 'good'", "finding = 1", "after = after + 1"]
         {
-            let sql = format!("UPDATE measured_again SET {change} WHERE number = 2");
-            let set = |store: &mut Store, sql: String| {
-                let run = store.sql("changing", async |connection| {
-                    sqlx::query(sqlx::AssertSqlSafe(sql.clone())).execute(connection).await
-                });
-                run.unwrap();
-            };
-            set(&mut store, sql);
+            let set = |text: String| store.sql("changing", |link| link.execute(sql(text), &[])).unwrap();
+            set(format!("UPDATE measured_again SET {change} WHERE number = 2"));
             let error = store.measured_again(id).expect_err(change);
             assert!(matches!(&error, StoreError::Damaged { detail, .. } if detail.contains("checksum")), "{error}");
-            set(&mut store, "DELETE FROM measured_again WHERE number = 2".to_owned());
+            store.sql("removing", |link| link.execute("DELETE FROM measured_again WHERE number = 2", &[])).unwrap();
             store.add_measured_again(id, 2, &rows[1]).unwrap();
         }
     }
@@ -158,4 +149,6 @@ mod tests {
         // One of four is twice as fast: the samples deviate by a half of a rate, their mean by a quarter.
         assert!((row.bps / rates - 1.25).abs() < 1e-12 && (row.deviation / rates - 0.25).abs() < 1e-12, "{row:?}");
     }
+
+    both![what_was_measured_again_is_read_as_it_was_and_a_changed_value_is_noticed];
 }

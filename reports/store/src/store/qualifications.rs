@@ -1,17 +1,15 @@
-//! Qualifications of fleets: what they were asked, unit by unit what came of it, and their verdict. The store reads none
-//! of their JSON.
+//! Qualifications of fleets: what they were asked, unit by unit what came of it, and their verdict. The store reads
+//! none of their JSON.
 
 use std::ops::ControlFlow;
 
 use serde::de::IgnoredAny;
-use sqlx::Connection as _;
-use sqlx::sqlite::SqliteRow;
 
 use super::Store;
+use crate::checksum::Checksum;
 use crate::error::StoreError;
+use crate::link::{Row, values};
 use crate::records::{QualificationId, unix_ms};
-use crate::sqlite::checksum::Checksum;
-use crate::sqlite::lock::WriterLock;
 
 /// The first version of the database that holds qualifications.
 const SINCE: i64 = 9;
@@ -56,32 +54,23 @@ impl Store {
     /// The document is not JSON, or the database cannot be written.
     pub fn begin_qualification(&mut self, document: &str) -> Result<QualificationId, StoreError> {
         let document = json("qualification", document)?;
-        let path = self.path().to_owned();
-        let (id, lock) = self.sql("storing the qualification", async |connection| {
-            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+        let (id, lock) = self.write("storing the qualification", None, |link| {
             let began = unix_ms() / 1000;
-            let id = sqlx::query_scalar(
-                "INSERT INTO qualification (document, began, checksum) VALUES (?, ?, 0) RETURNING id",
-            )
-            .bind(document)
-            .bind(began)
-            .fetch_one(&mut *transaction)
-            .await?;
+            let id = link.number(
+                "INSERT INTO qualification (document, began, checksum) VALUES ($1, $2, 0) RETURNING id",
+                values![document, began],
+                "id",
+            )?;
             let id = QualificationId(id);
             let stored = StoredQualification { id, document: document.to_owned(), began, ended: None };
-            sqlx::query("UPDATE qualification SET checksum = ? WHERE id = ?")
-                .bind(qualification_checksum(&stored).finish())
-                .bind(id.0)
-                .execute(&mut *transaction)
-                .await?;
+            link.execute(
+                "UPDATE qualification SET checksum = $1 WHERE id = $2",
+                values![qualification_checksum(&stored).finish(), id],
+            )?;
             // Before anybody can see it, so that nobody else goes on with it.
-            let lock = WriterLock::take(&path, id.into());
-            if lock.is_ok() {
-                transaction.commit().await?;
-            }
-            Ok((id, lock))
+            Ok((id, link.take(id.into())?))
         })?;
-        self.qualification = Some((id, lock?));
+        self.qualification = Some((id, self.taken(id.into(), lock)));
         self.begin_writing()?;
         Ok(id)
     }
@@ -101,7 +90,7 @@ impl Store {
         if self.qualification.as_ref().is_some_and(|(held, _)| *held == id) {
             return Ok(());
         }
-        self.qualification = Some((id, WriterLock::take(self.path(), id.into())?));
+        self.qualification = Some((id, self.take(id.into())?));
         self.begin_writing()
     }
 
@@ -125,16 +114,13 @@ impl Store {
         if self.version < SINCE {
             return Ok(Vec::new());
         }
-        let rows = self.sql("reading the qualifications", async |connection| {
-            sqlx::query("SELECT * FROM qualification WHERE ?1 IS NULL OR id = ?1 ORDER BY id")
-                .bind(id)
-                .fetch_all(connection)
-                .await
+        let rows = self.sql("reading the qualifications", |link| {
+            link.rows("SELECT * FROM qualification WHERE $1 IS NULL OR id = $1 ORDER BY id", values![id])
         })?;
         rows.iter().map(|row| self.read_qualification(row)).collect()
     }
 
-    fn read_qualification(&self, row: &SqliteRow) -> Result<StoredQualification, StoreError> {
+    fn read_qualification(&self, row: &Row) -> Result<StoredQualification, StoreError> {
         let stored = StoredQualification {
             id: QualificationId(self.get(row, "id")?),
             document: self.get(row, "document")?,
@@ -160,36 +146,25 @@ impl Store {
             json("unit", unit)?;
         }
         self.open_qualification(id)?;
-        let stored = self.sql("storing units", async |connection| {
-            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-            let last: i64 =
-                sqlx::query_scalar("SELECT coalesce(max(number), 0) FROM qualification_unit WHERE qualification = ?")
-                    .bind(id.0)
-                    .fetch_one(&mut *transaction)
-                    .await?;
-            if from != last.cast_unsigned() + 1 {
+        let stored = self.write("storing units", Some(id.into()), |link| {
+            let last = "SELECT coalesce(max(number), 0) AS last FROM qualification_unit WHERE qualification = $1";
+            if from != link.number(last, values![id], "last")?.cast_unsigned() + 1 {
                 return Ok(false);
             }
             for (number, unit) in (from.cast_signed()..).zip(units) {
-                sqlx::query(
-                    "INSERT INTO qualification_unit (qualification, number, unit, checksum) VALUES (?, ?, ?, ?)",
-                )
-                .bind(id.0)
-                .bind(number)
-                .bind(unit)
-                .bind(unit_checksum(id, number, unit).finish())
-                .execute(&mut *transaction)
-                .await?;
+                link.execute(
+                    "INSERT INTO qualification_unit (qualification, number, unit, checksum) VALUES ($1, $2, $3, $4)",
+                    values![id, number, unit, unit_checksum(id, number, unit).finish()],
+                )?;
             }
-            transaction.commit().await?;
             Ok(true)
         })?;
         self.in_order(stored, id, "unit", from)?;
         self.check_place()
     }
 
-    /// Gives the units of a qualification after this number to `visit`, in order and one at a time, until it breaks; also
-    /// while somebody writes.
+    /// Gives the units of a qualification after this number to `visit`, in order and one at a time, until it breaks;
+    /// also while somebody writes.
     ///
     /// # Errors
     /// The database cannot be read, or a unit is damaged or missing; what came before it has been visited.
@@ -202,16 +177,16 @@ impl Store {
         if self.version < SINCE {
             return Ok(());
         }
-        let sql = "SELECT number, unit, checksum FROM qualification_unit WHERE qualification = ? AND number > ? \
+        let text = "SELECT number, unit, checksum FROM qualification_unit WHERE qualification = $1 AND number > $2 \
                    ORDER BY number";
         let mut expected = after.cast_signed();
-        self.rows("reading units", sql.to_owned(), &[id.0, after.cast_signed()], |store, row| {
+        self.rows("reading units", text.to_owned(), values![id, after], |store, row| {
             let (number, unit) = (store.get::<i64>(row, "number")?, store.get::<&str>(row, "unit")?);
             store.check_sum(row, unit_checksum(id, number, unit), || format!("unit {number} of qualification {id}"))?;
             expected += 1;
             if number != expected {
                 let detail = format!("unit {expected} of qualification {id} is missing");
-                return Err(StoreError::Damaged { path: store.path().to_owned(), detail });
+                return Err(StoreError::Damaged { database: store.database.clone(), detail });
             }
             Ok(visit(number.cast_unsigned(), unit))
         })
@@ -227,27 +202,26 @@ impl Store {
         self.open_qualification(id)?;
         let stored = self.qualification(id)?.ok_or_else(|| self.no_qualification(id))?;
         let checksum = qualification_checksum(&StoredQualification { ended: Some(verdict.to_owned()), ..stored });
-        self.sql("storing the verdict", async |connection| {
-            sqlx::query("UPDATE qualification SET ended = ?, checksum = ? WHERE id = ?")
-                .bind(verdict)
-                .bind(checksum.finish())
-                .bind(id.0)
-                .execute(connection)
-                .await
+        self.write("storing the verdict", Some(id.into()), |link| {
+            link.execute(
+                "UPDATE qualification SET ended = $1, checksum = $2 WHERE id = $3",
+                values![verdict, checksum.finish(), id],
+            )
         })?;
         self.check_place()
     }
 
     fn no_qualification(&self, id: QualificationId) -> StoreError {
-        StoreError::NoQualification { path: self.path().to_owned(), id }
+        StoreError::NoQualification { database: self.database.clone(), id }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
+pub(super) mod tests {
     use super::*;
+    use crate::database::Database;
+    use crate::link::sql;
+    use crate::place::{Place, both};
 
     fn read(store: &mut Store, id: QualificationId, after: u64) -> Result<Vec<(u64, String)>, StoreError> {
         let mut read = Vec::new();
@@ -262,16 +236,14 @@ mod tests {
         numbers.map(|number| format!("{{ \"unit\": {number}.0, \"text\": \"\\u0000ü\" }}")).collect()
     }
 
-    fn begun(path: &Path) -> (Store, QualificationId) {
-        let mut store = Store::create(path).unwrap();
+    fn begun(database: impl Into<Database>) -> (Store, QualificationId) {
+        let mut store = Store::create(database).unwrap();
         let id = store.begin_qualification(" { \"plan\": [1.50] } ").unwrap();
         (store, id)
     }
 
-    #[test]
-    fn a_qualification_is_read_as_it_was_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("kelpie.db");
+    fn a_qualification_is_read_as_it_was_written(place: &Place<'_>) {
+        let path = place.database("kelpie");
         let (mut store, id) = begun(&path);
         let mut reader = Store::open_to_read(&path).unwrap();
         for from in [1, 3, 5] {
@@ -302,10 +274,8 @@ mod tests {
         assert_eq!(reader.qualification(QualificationId(99)).unwrap(), None);
     }
 
-    #[test]
-    fn units_must_follow_each_other_and_are_stored_all_or_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut store, id) = begun(&folder.path().join("kelpie.db"));
+    fn units_must_follow_each_other_and_are_stored_all_or_none(place: &Place<'_>) {
+        let (mut store, id) = begun(place.database("kelpie"));
         store.add_units(id, 1, &units(1..=2)).unwrap();
         for from in [0, 1, 2, 4, u64::MAX] {
             let refused = store.add_units(id, from, &units(1..=1)).unwrap_err();
@@ -324,10 +294,8 @@ mod tests {
         assert!(matches!(missing, StoreError::NoQualification { .. }), "{missing}");
     }
 
-    #[test]
-    fn a_qualification_has_one_writer_who_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("kelpie.db");
+    fn a_qualification_has_one_writer_who_is_named(place: &Place<'_>) {
+        let path = place.database("kelpie");
         let (mut first, id) = begun(&path);
         first.add_units(id, 1, &units(1..=1)).unwrap();
         let mut second = Store::open_to_write(&path).unwrap();
@@ -364,14 +332,12 @@ mod tests {
         assert_eq!(read(&mut left, id, 3).unwrap(), [(4, units(4..=4).remove(0))]);
     }
 
-    #[test]
-    fn a_unit_that_changed_by_itself_or_is_missing_is_noticed() {
+    fn a_unit_that_changed_by_itself_or_is_missing_is_noticed(place: &Place<'_>) {
         for change in ["UPDATE qualification_unit SET unit = '7'", "DELETE FROM qualification_unit"] {
-            let folder = tempfile::tempdir().unwrap();
-            let (mut store, id) = begun(&folder.path().join("kelpie.db"));
+            let (mut store, id) = begun(place.database(&change[..6]));
             store.add_units(id, 1, &units(1..=3)).unwrap();
-            let sql = sqlx::AssertSqlSafe(format!("{change} WHERE number = 2"));
-            store.sql("changing", async |connection| sqlx::query(sql).execute(connection).await).unwrap();
+            let changed = sql(format!("{change} WHERE number = 2"));
+            store.sql("changing", |link| link.execute(changed, &[])).unwrap();
             let mut before = Vec::new();
             let read = store.units(id, 0, |number, _| {
                 before.push(number);
@@ -382,4 +348,11 @@ mod tests {
             assert_eq!(before, [1], "{change}");
         }
     }
+
+    both![
+        a_qualification_is_read_as_it_was_written,
+        units_must_follow_each_other_and_are_stored_all_or_none,
+        a_qualification_has_one_writer_who_is_named,
+        a_unit_that_changed_by_itself_or_is_missing_is_noticed,
+    ];
 }

@@ -10,7 +10,10 @@ use kelpie_monitor::{
 use kelpie_search::Purpose as Asked;
 use kelpie_spaces::{Condition, Feature, Host, Region, Test, Workload};
 
+use sqlx::{Connection as _, SqliteConnection};
+
 use super::*;
+use crate::place::{Place, both};
 use crate::records::{
     CampaignDefinition, CampaignId, CampaignState, Experiment, ExperimentClock, ExperimentOutcome, FindingRecord,
 };
@@ -84,10 +87,8 @@ fn finding(number: u64) -> FindingRecord {
 
 const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 1_700_000_000_000, duration_seconds: 0.25 };
 
-#[test]
-fn what_was_stored_reads_back_equal() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("new/deep/kelpie.db");
+fn what_was_stored_reads_back_equal(place: &Place<'_>) {
+    let path = place.database("new/deep/kelpie");
     let mut store = Store::create(&path).unwrap();
     let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
     let unsupported =
@@ -130,22 +131,18 @@ fn what_was_stored_reads_back_equal() {
 #[test]
 fn each_commit_is_durable_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
-    for (pragma, expected) in [("PRAGMA synchronous", "2"), ("PRAGMA journal_mode", "wal")] {
-        let value: String = store
-            .sql("asking", async |connection| {
-                let row = sqlx::query(pragma).fetch_one(connection).await?;
-                row.try_get::<i64, _>(0).map(|value| value.to_string()).or_else(|_| row.try_get(0))
-            })
-            .unwrap();
-        assert_eq!(value, expected, "{pragma}");
-    }
+    let store = Store::create(folder.path().join("kelpie.db")).unwrap();
+    let (synchronous, mode) = store
+        .sql("asking", |link| {
+            let mode = link.one("PRAGMA journal_mode", &[])?.get::<String>("journal_mode").unwrap();
+            Ok((link.number("PRAGMA synchronous", &[], "synchronous")?, mode))
+        })
+        .unwrap();
+    assert_eq!((synchronous, mode.as_str()), (2, "wal"));
 }
 
-#[test]
-fn records_must_follow_each_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
+fn records_must_follow_each_other(place: &Place<'_>) {
+    let mut store = Store::create(place.database("kelpie")).unwrap();
     let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     store.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
     for number in [1, 3] {
@@ -159,10 +156,8 @@ fn records_must_follow_each_other() {
     assert_eq!(store.campaign(id).unwrap().experiments, 1);
 }
 
-#[test]
-fn a_finding_that_is_put_again_is_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::create(folder.path().join("kelpie.db")).unwrap();
+fn a_finding_that_is_put_again_is_replaced(place: &Place<'_>) {
+    let mut store = Store::create(place.database("kelpie")).unwrap();
     let (id, _lock) = store.begin_campaign(&definition(), &[]).unwrap();
     store.append_experiment(id, &experiment(1, 1.0), CLOCK).unwrap();
     let refined = FindingRecord { confidence: 0.75, experiments_for_mfs: 9, ..finding(1) };
@@ -173,10 +168,8 @@ fn a_finding_that_is_put_again_is_replaced() {
     assert_eq!(store.campaign(id).unwrap().findings, 2);
 }
 
-#[test]
-fn a_campaign_has_one_writer_and_others_go_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kelpie.db");
+fn a_campaign_has_one_writer_and_others_go_on(place: &Place<'_>) {
+    let path = place.database("kelpie");
     let mut first = Store::create(&path).unwrap();
     let (id, lock) = first.begin_campaign(&definition(), &[]).unwrap();
     let mut second = Store::open_to_write(&path).unwrap();
@@ -195,9 +188,7 @@ fn a_full_database_loses_nothing_that_was_stored() {
     let path = folder.path().join("kelpie.db");
     let mut store = Store::create(&path).unwrap();
     let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
-    store
-        .sql("limiting", async |connection| sqlx::query("PRAGMA max_page_count = 40").execute(connection).await)
-        .unwrap();
+    store.sql("limiting", |link| link.execute("PRAGMA max_page_count = 40", &[])).unwrap();
     let mut stored = 0;
     let refused = loop {
         match store.append_experiment(id, &experiment(stored + 1, 1.0), CLOCK) {
@@ -235,8 +226,8 @@ fn refusal(spoil: impl FnOnce(&Path)) -> StoreError {
 }
 
 fn run_sql(path: &Path, statement: &'static str) {
-    let mut store = Store::create(path).unwrap();
-    store.sql("spoiling", async |connection| sqlx::query(statement).execute(connection).await).unwrap();
+    let store = Store::create(path).unwrap();
+    store.sql("spoiling", |link| link.execute(statement, &[])).unwrap();
 }
 
 #[test]
@@ -299,8 +290,9 @@ fn reading_needs_a_database_that_is_there() {
 }
 
 /// All that can be read of a campaign, as text.
-fn everything(path: &Path, id: CampaignId) -> Result<String, StoreError> {
-    let mut store = Store::open_to_read(path)?;
+fn everything(database: impl Into<Database>, id: CampaignId) -> Result<String, StoreError> {
+    let database = database.into();
+    let mut store = Store::open_to_read(&database)?;
     let campaign = store.campaign(id)?;
     let mut experiments = Vec::new();
     store.experiments(id, |experiment| experiments.push(experiment))?;
@@ -309,7 +301,7 @@ fn everything(path: &Path, id: CampaignId) -> Result<String, StoreError> {
     let (findings, again, checkpoint) = (store.findings(id)?, store.measured_again(id)?, store.checkpoint(id)?);
     let (anomalies, has_verdict) = (store.anomalies(id)?, store.has_verdict(id)?);
     let some = (store.experiment(id, 1)?, store.experiments_after(id, 0, 1)?);
-    let news = CampaignFollower::new(path, &campaign).read()?;
+    let news = CampaignFollower::new(&database, &campaign).read()?;
     let qualifications = store.qualifications()?;
     let mut units = Vec::new();
     for stored in &qualifications {
@@ -370,20 +362,21 @@ fn every_column_of_every_row_is_in_its_checksum() {
     let qualification = store.begin_qualification("{}").unwrap();
     store.add_units(qualification, 1, &["{}".to_owned()]).unwrap();
     store.end_qualification(qualification, "{}").unwrap();
-    let columns: Vec<(String, String, String)> = store
-        .sql("reading the columns", async |connection| {
-            sqlx::query_as(
-                "SELECT tables.name, columns.name, columns.type FROM sqlite_master AS tables, \
+    let columns = store
+        .sql("reading the columns", |link| {
+            link.rows(
+                "SELECT tables.name AS of, columns.name AS name, columns.type AS type FROM sqlite_master AS tables, \
                  pragma_table_info(tables.name) AS columns WHERE tables.type = 'table' AND tables.name GLOB '[a-z]*' \
                  AND tables.name NOT GLOB 'sqlite_*' AND columns.pk = 0",
+                &[],
             )
-            .fetch_all(connection)
-            .await
         })
         .unwrap();
+    let columns: Vec<[String; 3]> =
+        columns.iter().map(|row| ["of", "name", "type"].map(|column| row.get(column).unwrap())).collect();
     drop((store, lock));
     let whole = everything(&path, id).unwrap();
-    for (table, column, kind) in columns.iter().filter(|(table, ..)| !UNCHECKED.contains(&table.as_str())) {
+    for [table, column, kind] in columns.iter().filter(|[table, ..]| !UNCHECKED.contains(&table.as_str())) {
         let changed = folder.path().join(format!("{table}-{column}.db"));
         std::fs::copy(&path, &changed).unwrap();
         let other = if kind == "TEXT" {
@@ -413,3 +406,10 @@ fn change(path: &Path, statement: String) -> u64 {
         changed.rows_affected()
     })
 }
+
+both![
+    what_was_stored_reads_back_equal,
+    records_must_follow_each_other,
+    a_finding_that_is_put_again_is_replaced,
+    a_campaign_has_one_writer_and_others_go_on,
+];

@@ -1,15 +1,14 @@
 //! Tests of following: what is new comes once and in order, the database stays as it is, and its writer never waits.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kelpie_monitor::{Symptom, Verdict};
-use sqlx::Connection;
-
 use super::*;
+use crate::link::values;
+use crate::lock::WriterLock;
+use crate::place::{Place, both};
 use crate::records::Experiment;
-use crate::sqlite::lock::WriterLock;
 use crate::testing::{HOSTILE, definition, finding, inconclusive, measured, sample, unsupported, workload};
+use kelpie_monitor::{Symptom, Verdict};
 
 const CLOCK: ExperimentClock = ExperimentClock { started_unix_ms: 1_700_000_000_000, duration_seconds: 0.25 };
 
@@ -20,10 +19,11 @@ fn healthy(number: u64) -> Experiment {
 }
 
 /// A writer with a campaign, and a follower of it.
-fn begun(path: &Path) -> (Store, CampaignId, WriterLock, CampaignFollower) {
-    let mut store = Store::create(path).unwrap();
+fn begun(database: impl Into<Database>) -> (Store, CampaignId, WriterLock, CampaignFollower) {
+    let database = database.into();
+    let mut store = Store::create(&database).unwrap();
     let (id, lock) = store.begin_campaign(&definition(), &[]).unwrap();
-    let follower = CampaignFollower::new(path, &store.campaign(id).unwrap());
+    let follower = CampaignFollower::new(&database, &store.campaign(id).unwrap());
     (store, id, lock, follower)
 }
 
@@ -31,10 +31,8 @@ fn numbers(news: &CampaignNews) -> Vec<u64> {
     news.experiments.iter().map(|brief| brief.number).collect()
 }
 
-#[test]
-fn a_running_campaign_is_followed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kelpie.db");
+fn a_running_campaign_is_followed(place: &Place<'_>) {
+    let path = place.database("kelpie");
     let (mut writer, id, lock, mut follower) = begun(&path);
     let first = follower.read().unwrap();
     assert_eq!((first.state, first.budget, first.stored), (CampaignState::Running, Some(100), 0));
@@ -81,27 +79,21 @@ fn a_running_campaign_is_followed() {
     assert_eq!(follower.read().unwrap().state, CampaignState::Stopped);
 }
 
-#[test]
-fn of_many_experiments_only_the_latest_have_signals_and_few_come_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let (mut writer, id, _lock, mut follower) = begun(&folder.path().join("kelpie.db"));
+fn of_many_experiments_only_the_latest_have_signals_and_few_come_at_once(place: &Place<'_>) {
+    let (writer, id, _lock, mut follower) = begun(place.database("kelpie"));
     let many = MOST_AT_ONCE + 10;
     let counters = "{\"a\":{\"cache_miss\":5.0},\"b\":{}}";
     let measurement =
         format!("{{\"samples\":[{{\"seconds\":1.0,\"directions\":[],\"pause\":null,\"counters\":{counters}}}]}}");
     writer
-        .sql("filling", async |connection| {
-            sqlx::query(
-                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2) \
+        .sql("filling", |link| {
+            link.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $2) \
                  INSERT INTO experiment \
                  (campaign, number, purpose, skipped_before, workload, measurement, assessment, attempts) \
-                 SELECT ?1, i, 'search', 0, '[]', ?3, '{\"verdict\":\"healthy\",\"symptoms\":[]}', 1 FROM n",
+                 SELECT $1, i, 'search', 0, '[]', $3, '{\"verdict\":\"healthy\",\"symptoms\":[]}', 1 FROM n",
+                values![id, many, &measurement],
             )
-            .bind(id.0)
-            .bind(many.cast_signed())
-            .bind(measurement)
-            .execute(connection)
-            .await
         })
         .unwrap();
     let first = follower.read().unwrap();
@@ -127,18 +119,15 @@ fn following_changes_nothing_and_never_blocks_the_writer() {
     assert_eq!((std::fs::read(&path).unwrap(), std::fs::read(&log).unwrap()), before, "reading writes nothing");
 
     // Read while the writer is in the middle of a transaction, which it holds the only write lock for.
-    let read_within = writer.sql("writing", async |connection| {
-        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        sqlx::query("UPDATE campaign SET seed = 8, checksum = NULL").execute(&mut *transaction).await?;
+    let read_within = writer.write("writing", None, |link| {
+        link.execute("UPDATE campaign SET seed = 8, checksum = NULL", &[])?;
         let path = path.clone();
         let read = std::thread::spawn(move || {
             let mut store = Store::open_to_read(&path).unwrap();
             let campaign = store.campaigns().unwrap().remove(0);
             (campaign.definition.seed, CampaignFollower::new(&path, &campaign).read().unwrap().stored)
         });
-        let read = read.join().expect("reading does not wait for the writer");
-        transaction.commit().await?;
-        Ok(read)
+        Ok(read.join().expect("reading does not wait for the writer"))
     });
     assert_eq!(read_within.unwrap(), (7, 1));
 
@@ -175,8 +164,8 @@ fn a_campaign_that_goes_away_or_makes_no_sense_is_an_error() {
     let path = folder.path().join("kelpie.db");
     let (mut writer, id, lock, mut follower) = begun(&path);
     writer.append_experiment(id, &healthy(1), CLOCK).unwrap();
-    let mut spoil = |statement: &'static str| {
-        writer.sql("spoiling", async |connection| sqlx::query(statement).execute(connection).await).unwrap();
+    let spoil = |statement: &'static str| {
+        writer.sql("spoiling", |link| link.execute(statement, &[])).unwrap();
     };
     spoil("UPDATE experiment SET purpose = char(27) || '[2J', assessment = '{}', checksum = NULL");
     assert!(matches!(follower.read(), Err(StoreError::Damaged { .. })));
@@ -196,3 +185,5 @@ fn a_campaign_that_goes_away_or_makes_no_sense_is_an_error() {
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(follower.read(), Err(StoreError::Missing { .. })));
 }
+
+both![a_running_campaign_is_followed, of_many_experiments_only_the_latest_have_signals_and_few_come_at_once,];
