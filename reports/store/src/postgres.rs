@@ -13,7 +13,7 @@ mod tests;
 
 /// How long an answer is waited for, or its next row. Source: our choice, because the longest answer, to a sum over a
 /// campaign of a million experiments, takes some seconds.
-pub(crate) const ANSWER: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER: Duration = Duration::from_mins(1);
 
 /// Begins a transaction that writes.
 pub(crate) const BEGIN: &str = "BEGIN";
