@@ -45,6 +45,9 @@ impl<'s> Place<'s> {
     }
 }
 
+/// Tests by their names.
+pub(crate) type Tests = &'static [(&'static str, fn(&Place<'_>))];
+
 /// Changes rows behind the back of the store.
 pub(crate) fn change(database: &Database, statements: &str) {
     let store = Store::open_to_write(database).unwrap();
@@ -61,7 +64,7 @@ macro_rules! both {
             })*
         }
 
-        pub(crate) const ON_A_SERVER: &[(&str, fn(&crate::place::Place<'_>))] = &[$((stringify!($test), $test)),*];
+        pub(crate) const ON_A_SERVER: crate::place::Tests = &[$((stringify!($test), $test)),*];
     };
 }
 pub(crate) use both;

@@ -240,7 +240,7 @@ mod tests;
 
 /// Tests that hold for files and on a server.
 #[cfg(test)]
-pub(crate) const ON_A_SERVER: [&[(&str, fn(&crate::place::Place<'_>))]; 7] = [
+pub(crate) const ON_A_SERVER: [crate::place::Tests; 7] = [
     tests::ON_A_SERVER,
     backup::tests::ON_A_SERVER,
     checks::tests::ON_A_SERVER,
