@@ -26,8 +26,8 @@ impl<'s> Place<'s> {
         Self { server: Some((server, test)), ..Self::of_files() }
     }
 
-    /// The database of this name, the same each time. A test's first is a database of the server, and others are schemas
-    /// of that, which take no time to make.
+    /// The database of this name, the same each time. On a server, a test has one database, and a schema of it for each
+    /// name, which takes no time to make.
     pub fn database(&self, name: &str) -> Database {
         let Some((server, test)) = self.server else { return self.folder.path().join(format!("{name}.db")).into() };
         // The longest name has 63 bytes.

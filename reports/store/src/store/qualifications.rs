@@ -80,15 +80,11 @@ impl Store {
     /// # Errors
     /// There is no such qualification, or another process or store writes it.
     pub fn open_qualification(&mut self, id: QualificationId) -> Result<(), StoreError> {
-        if self.qualification(id)?.is_none() {
-            return Err(self.no_qualification(id));
-        }
-        self.hold_qualification(id)
-    }
-
-    fn hold_qualification(&mut self, id: QualificationId) -> Result<(), StoreError> {
         if self.qualification.as_ref().is_some_and(|(held, _)| *held == id) {
             return Ok(());
+        }
+        if self.qualification(id)?.is_none() {
+            return Err(self.no_qualification(id));
         }
         self.qualification = Some((id, self.take(id.into())?));
         self.begin_writing()
