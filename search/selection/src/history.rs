@@ -178,19 +178,30 @@ impl Lines {
         let observed = merged(self.observed);
         self.incidents.sort_by(|one, other| (one.0, &one.2).partial_cmp(&(other.0, &other.2)).expect("numbers"));
         let down = merged(self.incidents.iter().map(|(begin, end, ..)| (*begin, *end)).collect());
-        let mut spells = Vec::new();
+        // Begin, end, and the hours before.
+        let mut spells: Vec<(f64, f64, f64)> = Vec::new();
+        let mut hours = 0.0;
+        let mut add = |begin: f64, end: f64| {
+            spells.push((begin, end, hours));
+            hours += end - begin;
+        };
         for (begin, end) in &observed {
             let mut at = *begin;
-            for (from, until) in down.iter().filter(|(from, until)| until > begin && from < end) {
-                spells.push((at, from.max(at)));
+            let first = down.partition_point(|(_, until)| until <= begin);
+            for (from, until) in down[first..].iter().take_while(|(from, _)| from < end) {
+                add(at, from.max(at));
                 at = at.max(*until);
             }
-            spells.push((at.min(*end), *end));
+            add(at.min(*end), *end);
         }
-        let up = |time: f64| spells.iter().map(|(begin, end)| (time.min(*end) - begin).max(0.0)).sum::<f64>();
+        let up = |time: f64| {
+            let before = spells.partition_point(|(begin, ..)| *begin <= time);
+            before.checked_sub(1).map_or(0.0, |nth| spells[nth].2 + (time.min(spells[nth].1) - spells[nth].0))
+        };
         let mut past = Past { incidents: Vec::new(), up: up(f64::INFINITY) };
         for (time, _, category, line) in &self.incidents {
-            if !observed.iter().any(|(begin, end)| (*begin..=*end).contains(time)) {
+            let nth = observed.partition_point(|(begin, _)| begin <= time);
+            if !nth.checked_sub(1).is_some_and(|nth| *time <= observed[nth].1) {
                 let rule =
                     format!("{node} is not observed at {time} h: write an `observed` line that holds the incident");
                 return Err((*line, rule));

@@ -33,11 +33,10 @@ pub enum Model {
     Cox,
 }
 
-/// What is expected of nodes within some hours.
+/// What is expected of nodes.
 #[derive(Debug, Clone)]
 pub struct Outlook<'h> {
     fleet: &'h Fleet,
-    hours: f64,
     fitted: Fitted,
 }
 
@@ -50,7 +49,8 @@ enum Fitted {
 }
 
 impl<'h> Outlook<'h> {
-    /// Takes the best model that the incidents are enough for.
+    /// Takes the best model that the incidents are enough for. A model that is fitted to what came within some hours
+    /// need not hold for longer.
     pub fn new(fleet: &'h Fleet, hours: f64) -> Self {
         let incidents = fleet.incidents();
         let categories = [fleet.categories(), 0]
@@ -65,7 +65,7 @@ impl<'h> Outlook<'h> {
             None if fleet.up() > 0.0 => Fitted::Constant(RULE_OF_THREE / fleet.up()),
             None => Fitted::None,
         };
-        Self { fleet, hours, fitted }
+        Self { fleet, fitted }
     }
 
     /// What it comes from.
@@ -78,14 +78,14 @@ impl<'h> Outlook<'h> {
         }
     }
 
-    /// How likely an incident is of a node with this past. `None` if nothing is known.
-    pub fn probability(&self, past: &Past) -> Option<f64> {
+    /// How likely an incident is within some hours, of a node with this past. `None` if nothing is known.
+    pub fn probability(&self, past: &Past, hours: f64) -> Option<f64> {
         match &self.fitted {
             Fitted::None => None,
-            Fitted::Constant(rate) => Some(probability(rate * self.hours)),
-            Fitted::NelsonAalen(hazard) => Some(hazard.incident_within(past.since(), self.hours)),
+            Fitted::Constant(rate) => Some(probability(rate * hours)),
+            Fitted::NelsonAalen(hazard) => Some(hazard.incident_within(past.since(), hours)),
             Fitted::Cox { model, categories } => {
-                Some(model.incident_within(&self.fleet.status(past, past.up, *categories), self.hours))
+                Some(model.incident_within(&self.fleet.status(past, past.up, *categories), hours))
             }
         }
     }
@@ -114,7 +114,7 @@ impl History {
         let outlook = Outlook::new(&self.fleet, hours);
         let all = self.fleet.nodes();
         let names: Vec<&String> = if nodes.is_empty() { all.keys().collect() } else { nodes.iter().collect() };
-        let of = |name: &String| all.get(name).and_then(|past| outlook.probability(past));
+        let of = |name: &String| all.get(name).and_then(|past| outlook.probability(past, hours));
         let probabilities: BTreeMap<String, Option<f64>> =
             names.into_iter().map(|name| (name.clone(), of(name))).collect();
         let is_known = !probabilities.is_empty() && probabilities.values().all(Option::is_some);

@@ -91,40 +91,73 @@ impl Fleet {
     /// in those that the fleet has for each incident, so that their unit does not count, and a node of few hours is
     /// taken for a typical one.
     pub fn status(&self, past: &Past, up: f64, categories: usize) -> Vec<f64> {
-        let seen = past.incidents.partition_point(|(time, _)| *time <= up);
-        let before = &past.incidents[..seen];
-        let since = up - before.last().map_or(0.0, |(time, _)| *time);
-        let mut counts = [0.0_f64; MOST_CATEGORIES];
-        for (_, category) in before {
-            if let Some(nth) = self.by_category[..categories].iter().position(|(of, _)| of == category) {
-                counts[nth] += 1.0;
-            }
-        }
-        let pair = |count: f64, typical: f64| [count.ln_1p(), (up / typical + 1.0).ln() - count.ln_1p()];
-        // Hours for each of all incidents are told by hours in all and incidents.
-        let mut status = vec![(since / self.typical).ln_1p(), (up / self.typical).ln_1p(), (seen as f64).ln_1p()];
-        for (nth, (_, typical)) in self.by_category[..categories].iter().enumerate() {
-            status.extend(pair(counts[nth], *typical));
-        }
-        status
+        self.seen(past).status(up, categories)
+    }
+
+    fn seen<'a>(&'a self, past: &'a Past) -> Seen<'a> {
+        Seen { fleet: self, past, count: 0, by_category: [0; MOST_CATEGORIES] }
     }
 
     /// Statuses of the past, at regular times and right after incidents, and what came of them within some hours.
     pub fn samples(&self, horizon: f64, categories: usize) -> Vec<Sample> {
         let every = self.up() / MOST_REGULAR;
-        let mut times: Vec<(&Past, f64)> = Vec::new();
-        for past in self.nodes.values().filter(|past| past.up > 0.0) {
+        let times = |past: &Past| {
             let regular = (0..=(past.up / every) as usize).map(|nth| nth as f64 * every);
-            times.extend(regular.chain(past.incidents.iter().map(|(time, _)| *time)).map(|time| (past, time)));
-        }
-        let stride = times.len().div_ceil(MOST_SAMPLES).max(1);
-        let sample = |(past, up): (&Past, f64)| {
-            let next = past.incidents.iter().map(|(time, _)| *time).find(|time| *time > up);
-            let hours = next.unwrap_or(past.up) - up;
-            let incident = next.is_some() && hours <= horizon;
-            Sample { status: self.status(past, up, categories), hours: hours.min(horizon), incident }
+            let mut times: Vec<f64> = regular.chain(past.incidents.iter().map(|(time, _)| *time)).collect();
+            times.sort_by(f64::total_cmp);
+            times
         };
-        times.into_iter().step_by(stride).map(sample).filter(|sample| sample.hours > 0.0).collect()
+        let pasts = || self.nodes.values().filter(|past| past.up > 0.0);
+        let most = pasts().map(|past| (past.up / every) as usize + 1 + past.incidents.len()).sum::<usize>();
+        let stride = most.div_ceil(MOST_SAMPLES).max(1);
+        let mut number = 0;
+        let mut samples = Vec::new();
+        for past in pasts() {
+            let mut seen = self.seen(past);
+            for up in times(past) {
+                number += 1;
+                if number % stride > 0 {
+                    continue;
+                }
+                let status = seen.status(up, categories);
+                let next = past.incidents.get(seen.count).map(|(time, _)| *time);
+                let hours = next.unwrap_or(past.up) - up;
+                let incident = next.is_some() && hours <= horizon;
+                samples.push(Sample { status, hours: hours.min(horizon), incident });
+            }
+        }
+        samples.retain(|sample| sample.hours > 0.0);
+        samples
+    }
+}
+
+/// What is known of a node at some time of its past; the time goes on.
+struct Seen<'f> {
+    fleet: &'f Fleet,
+    past: &'f Past,
+    /// Incidents until then.
+    count: usize,
+    by_category: [usize; MOST_CATEGORIES],
+}
+
+impl Seen<'_> {
+    fn status(&mut self, up: f64, categories: usize) -> Vec<f64> {
+        let Fleet { typical, by_category, .. } = self.fleet;
+        let (incidents, by_category) = (&self.past.incidents, &by_category[..categories]);
+        while let Some((_, category)) = incidents.get(self.count).filter(|(time, _)| *time <= up) {
+            self.count += 1;
+            if let Some(nth) = by_category.iter().position(|(of, _)| of == category) {
+                self.by_category[nth] += 1;
+            }
+        }
+        let since = up - incidents[..self.count].last().map_or(0.0, |(time, _)| *time);
+        // Hours for each of all incidents are told by hours in all and incidents.
+        let mut status = vec![(since / typical).ln_1p(), (up / typical).ln_1p(), (self.count as f64).ln_1p()];
+        for ((_, typical), count) in by_category.iter().zip(self.by_category) {
+            let count = (count as f64).ln_1p();
+            status.extend([count, (up / typical).ln_1p() - count]);
+        }
+        status
     }
 }
 
