@@ -3,6 +3,7 @@
 
 usage: python3 xtask/scripts/cox_time.py FOLDER, which `fleet samples` wrote
 """
+import glob
 import sys
 
 import jax
@@ -124,7 +125,7 @@ def score(random, fit, judge):
 
 def main():
     folder = sys.argv[1]
-    for nth in range(8):
+    for nth in range(len(glob.glob(f"{folder}/*-fit.csv"))):
         fit, judge = (np.loadtxt(f"{folder}/{nth}-{name}.csv", delimiter=",") for name in ("fit", "judge"))
         row = score(np.random.default_rng(nth), fit, judge)
         print(nth, " | ".join(f"{value:.4f}" for value in row), flush=True)

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::assumptions::{CATEGORIES, FIRST, MOST_WORN, TRACE_HOURS, WEAR};
 
-pub const KINDS: usize = CATEGORIES.len();
+pub const KINDS: usize = 5;
 
 /// How incidents come about.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +27,16 @@ const fn truth(name: &'static str, spread: f64, wear: f64, shapes: [f64; KINDS])
     Truth { name, hours: FIRST, spread, wear, shapes }
 }
 
+impl Truth {
+    /// The same with incidents after other hours.
+    pub const fn with(mut self, hours: f64) -> Self {
+        self.hours = hours;
+        self
+    }
+}
+
 /// What the paper says too little of, so that all are tried.
-pub const TRUTHS: [Truth; 8] = [
+pub static TRUTHS: [Truth; 8] = [
     truth("nothing but chance", 0.0, 0.0, [1.0; KINDS]),
     truth("wear of figure 4", 0.0, WEAR, [1.0; KINDS]),
     truth("nodes differ", 1.0, 0.0, [1.0; KINDS]),
@@ -142,9 +150,9 @@ pub fn calibrated(truth: Truth, wanted: f64, random: &mut Pcg64Mcg) -> Truth {
     let (mut low, mut high) = (10.0_f64, 1e12_f64);
     for _ in 0..40 {
         let hours = (low * high).sqrt();
-        let (_, list) = trace(&Truth { hours, ..truth }, 500, 10, random);
+        let (_, list) = trace(&truth.with(hours), 500, 10, random);
         let mean = list.iter().map(|status| status.next.min(TRACE_HOURS)).sum::<f64>() / list.len() as f64;
         if mean < wanted { low = hours } else { high = hours }
     }
-    Truth { hours: (low * high).sqrt(), ..truth }
+    truth.with((low * high).sqrt())
 }

@@ -4,8 +4,10 @@
 mod assumptions;
 mod draw;
 mod models;
+mod policies;
 
 use models::Often;
+use policies::Lead;
 
 /// A mean, and the interval that holds it with 95 % of chance if seeds are drawn again.
 fn interval(values: &[f64]) -> String {
@@ -21,9 +23,25 @@ fn main() {
     let number = |word: &str| word.parse::<u64>().expect("a seed");
     let of = |word: &str| if word == "rare" { Often::Rare } else { Often::Frequent };
     match words[..] {
-        ["models", often, first, last] => models::run(number(first)..number(last) + 1, of(often)),
+        ["models", often, first, last] => models::run(number(first)..=number(last), of(often)),
         ["samples", often, seed, folder] => {
             models::write(number(seed), of(often), folder.as_ref()).expect("a folder");
+        }
+        ["policies", first, last] => {
+            let mut settings = Vec::new();
+            for (is_rate, nth) in [(true, 0), (true, 3), (true, 4), (false, 1), (false, 3)] {
+                for lead in [Lead::Job, Lead::Hours(24.0), Lead::Hours(96.0)] {
+                    let truth = draw::TRUTHS[nth];
+                    let setting = policies::agreeing(truth, is_rate, lead, 0);
+                    let name = format!(
+                        "{}, {lead:?}, {:.1} h, minutes times {:.3}",
+                        truth.name, setting.truth.hours, setting.minutes
+                    );
+                    println!("{name}");
+                    settings.push((name, setting));
+                }
+            }
+            policies::run(number(first)..=number(last), &settings, &[0.01, 0.05, 0.2, 0.63]);
         }
         _ => eprintln!("usage: fleet models rare|frequent FIRST LAST | samples rare|frequent SEED FOLDER"),
     }
