@@ -1,6 +1,6 @@
 //! Arguments of `kelpie job`. What it does lives in `commands::job`.
 
-mod fault;
+pub mod fault;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -7,6 +7,8 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use crate::args::DatabaseArgs;
 
+use crate::cli::job::fault::parse_share;
+
 #[derive(Debug, Subcommand)]
 pub enum QualifyCommand {
     /// Learn what a healthy node measures from the results of many
@@ -44,15 +46,23 @@ pub enum QualifyCommand {
     Show(StoredArgs),
     /// Say which checks are worth their time
     #[command(
-        after_help = "FILE is JSON: {\"p\": [0.01, 0.02], \"p0\": 0.02, \"minutes\": {\"loopback\": 2}, \"found\": {\"loopback\": \
-        [1, 7]}}: how likely\nan incident of each node is, the most that is accepted for all of them together, how long each \
-        check takes,\nand which defects it found in the past.\n\n\
+        after_help = "HISTORY is JSON lines, with times in hours:\n  {\"kind\": \"observed\", \"node\": \"n1\", \"begin\": 0, \
+        \"end\": 2400}\n  {\"kind\": \"incident\", \"node\": \"n1\", \"time\": 312.5, \"category\": \"hca\", \"until\": 340}\n  \
+        {\"kind\": \"check\", \"check\": \"loopback\", \"minutes\": 2}\n  {\"kind\": \"found\", \"check\": \"loopback\", \
+        \"defect\": \"d17\"}\n\n\
+        FILE is JSON: {\"p\": [0.01, 0.02], \"p0\": 0.02, \"minutes\": {\"loopback\": 2}, \"found\": {\"loopback\": \
+        [1, 7]}}: how likely\nan incident of each node is, the target, how long each check takes, and the defects it found.\n\n\
         Exit status: 0 the checks are enough, 1 they are not.\n\n\
         Examples:\n  \
-        kelpie qualify select --problem problem.json\n  \
+        kelpie qualify select --history fleet.jsonl --target 0.05 --within 24h --nodes n1,n2\n  \
         kelpie qualify select --problem problem.json --json"
     )]
     Select(SelectArgs),
+    /// Say how many steps of a benchmark to skip and to measure
+    #[command(after_help = "RESULTS are JSON lines as for `learn`, with `samples` in the order of the steps.\n\n\
+        Exit status: 0 all metrics have steps to measure, 1 one has none.\n\n\
+        Example:\n  kelpie qualify steps steps.jsonl")]
+    Steps(StepsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -139,8 +149,30 @@ pub struct HowArgs {
 #[derive(Debug, Args)]
 pub struct SelectArgs {
     /// The problem, `-` for stdin
-    #[arg(long, value_name = "FILE")]
-    pub problem: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "history", conflicts_with = "history")]
+    pub problem: Option<PathBuf>,
+    /// What nodes went through and what checks found, `-` for stdin
+    #[arg(long, value_name = "HISTORY", requires_all = ["target", "within"])]
+    pub history: Option<PathBuf>,
+    /// How likely an incident of any node may be, such as 0.05 or 5%
+    #[arg(long, value_name = "SHARE", requires = "history", value_parser = parse_share)]
+    pub target: Option<f64>,
+    /// Within which time from now, such as 24h
+    #[arg(long, value_name = "TIME", requires = "history")]
+    pub within: Option<humantime::Duration>,
+    /// The nodes that are to be used [default: all]
+    #[arg(long, value_name = "NODES", requires = "history", value_delimiter = ',')]
+    pub nodes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct StepsArgs {
+    /// Series of steps (JSON lines), `-` for stdin
+    #[arg(value_name = "RESULTS")]
+    pub results: PathBuf,
+    /// What is no more alike than this is not stable
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
+    pub alpha: f64,
 }
 
 /// What distances of distributions are divided by.

@@ -12,6 +12,7 @@ mod medoid;
 mod pairs;
 mod results;
 mod similarity;
+mod steps;
 pub mod superbench;
 mod unit;
 
@@ -24,4 +25,5 @@ pub use learn::{
 };
 pub use results::{Better, Direction, MetricResults, Results, ResultsError, ResultsReader};
 pub use similarity::{Norm, one_sided, similarity};
+pub use steps::{Series, SeriesError, Steps};
 pub use unit::{HostFailure, Outcome, Unit, UnitKey, UnitValue};

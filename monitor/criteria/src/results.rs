@@ -37,15 +37,15 @@ pub struct Direction {
 
 /// A line.
 #[derive(Debug, Deserialize)]
-struct ResultLine {
-    node: String,
-    metric: String,
+pub(crate) struct ResultLine {
+    pub(crate) node: String,
+    pub(crate) metric: String,
     /// Of several equal parts of a node, which one: each has a criterion of its own.
     #[serde(default)]
-    component: Option<String>,
+    pub(crate) component: Option<String>,
     #[serde(flatten)]
     direction: Direction,
-    samples: Vec<f64>,
+    pub(crate) samples: Vec<f64>,
 }
 
 /// A line of SuperBench: a node, and a number or a word for each metric. Source: its documentation of results,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kelpie_criteria::superbench::RuleVerdict;
-use kelpie_criteria::{FailedMetric, Learned, NodeState, Verdicts};
-use kelpie_selection::{Reason, Selection, Subset};
+use kelpie_criteria::{FailedMetric, Learned, NodeState, Steps, Verdicts};
+use kelpie_selection::{Choice, Model, Reason, Selection, Subset};
 use kelpie_text::{Table, percent, plural};
 
 /// Metrics and nodes that are shown, the worst. Source: our choice, a screen.
@@ -130,6 +130,56 @@ pub fn selection(selection: &Selection) -> String {
     }
     if let Some(exact) = selection.exact.as_ref().filter(|exact| exact.minutes < selection.subset.minutes) {
         let _ = writeln!(text, "fewest minutes: {}", subset(exact));
+    }
+    text
+}
+
+/// The same, and of which nodes.
+pub fn choice(choice: &Choice) -> String {
+    let mut text = selection(&choice.selection);
+    let by = match choice.model {
+        Model::None => "no node was observed".to_owned(),
+        Model::RuleOfThree => "no incident came; this many may have been to come with 5 % of chance".to_owned(),
+        Model::NelsonAalen => format!("{} by hours since the last one", plural(choice.incidents as u64, "incident")),
+        Model::Cox => format!("{} by what each node went through", plural(choice.incidents as u64, "incident")),
+    };
+    let _ = writeln!(text, "learnt from: {by}");
+    let mut nodes: Vec<(&String, f64)> =
+        choice.probabilities.iter().filter_map(|(node, p)| Some((node, (*p)?))).collect();
+    nodes.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let mut table = Table::new(&["node", "incident"], &[1]);
+    nodes.iter().take(SHOWN).for_each(|(node, p)| table.row(vec![(*node).clone(), percent(*p)]));
+    if !nodes.is_empty() {
+        text += &table.render("");
+    }
+    if let Some(more) = nodes.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let _ = writeln!(text, "and {} with no likelier incident; --json has all", plural(more as u64, "node"));
+    }
+    for (node, _) in choice.probabilities.iter().filter(|(_, p)| p.is_none()).take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "{node}: nothing is known, so all checks are made: add a line of when the node was observed"
+        );
+    }
+    text
+}
+
+/// By metric, how many steps to skip and to measure.
+pub fn steps(found: &BTreeMap<String, Option<Steps>>) -> String {
+    let mut table = Table::new(&["metric", "skip", "measure", "period", "repeatability", "nodes"], &[1, 2, 3, 4, 5]);
+    for (metric, steps) in found {
+        if let Some(steps) = steps {
+            let counts = [steps.skip, steps.measure, steps.period].map(|count| count.to_string());
+            let rest = [percent(steps.repeatability), steps.nodes.to_string()];
+            table.row([metric.clone()].into_iter().chain(counts).chain(rest).collect());
+        }
+    }
+    let mut text = if found.values().any(Option::is_some) { table.render("") } else { String::new() };
+    for metric in found.iter().filter(|(_, steps)| steps.is_none()).map(|(metric, _)| metric) {
+        let _ = writeln!(
+            text,
+            "{metric}: no three cycles one after the other are alike: record more steps, or lower --alpha"
+        );
     }
     text
 }

@@ -14,7 +14,7 @@ use crate::status::{Fleet, Past};
 /// Incidents for each covariate from which on it is fitted. Source: Peduzzi et al. 1995.
 const INCIDENTS_PER_COVARIATE: usize = 10;
 /// Covariates without those of categories, and of each category.
-const COVARIATES: usize = 3;
+const COVARIATES: usize = 4;
 const OF_CATEGORY: usize = 2;
 /// Incidents that may have been to come with 5 % of chance where none came. Source: the rule of three.
 const RULE_OF_THREE: f64 = 3.0;

@@ -170,14 +170,17 @@ impl Problem {
     }
 
     fn checks(&self) -> Vec<Check<'_>> {
-        let of = |(name, minutes): (&'_ String, &f64)| {
-            // Defects are told apart by how they are written.
-            let found = self.found.get(name).into_iter().flatten().map(ToString::to_string).collect();
-            (name.clone(), *minutes, found)
+        // Defects are told apart by how they are written.
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        let mut number = |defect: &Value| {
+            let next = numbers.len();
+            *numbers.entry(defect.to_string()).or_insert(next)
         };
-        let all: Vec<(String, f64, BTreeSet<String>)> = self.minutes.iter().map(of).collect();
-        let names: Vec<&str> = self.minutes.keys().map(String::as_str).collect();
-        names.into_iter().zip(all).map(|(name, (_, minutes, found))| Check { name, minutes, found }).collect()
+        let mut found = |name: &String| self.found.get(name).into_iter().flatten().map(&mut number).collect();
+        let all: Vec<(&String, f64, BTreeSet<usize>)> =
+            self.minutes.iter().map(|(name, minutes)| (name, *minutes, found(name))).collect();
+        let defects = numbers.len();
+        all.into_iter().map(|(name, minutes, found)| Check { name, minutes, found, defects }).collect()
     }
 
     /// The subset of the fewest minutes that is enough, or that leaves the least if none is.
@@ -202,14 +205,19 @@ impl Problem {
 struct Check<'p> {
     name: &'p str,
     minutes: f64,
-    found: BTreeSet<String>,
+    /// Numbers of the defects that it found.
+    found: BTreeSet<usize>,
+    /// Defects that all checks found.
+    defects: usize,
 }
 
 /// What some checks leave: coverage is the share of all defects ever found that these found.
 fn subset(checks: &[Check<'_>], chosen: &[usize], probability: f64) -> Subset {
-    let all: BTreeSet<&str> = checks.iter().flat_map(|check| &check.found).map(String::as_str).collect();
-    let found: BTreeSet<&str> = chosen.iter().flat_map(|check| &checks[*check].found).map(String::as_str).collect();
-    let coverage = if all.is_empty() { 0.0 } else { found.len() as f64 / all.len() as f64 };
+    let defects = checks.first().map_or(0, |check| check.defects);
+    let mut found = vec![false; defects];
+    chosen.iter().flat_map(|check| &checks[*check].found).for_each(|defect| found[*defect] = true);
+    let count = found.into_iter().filter(|is_found| *is_found).count();
+    let coverage = if defects == 0 { 0.0 } else { count as f64 / defects as f64 };
     Subset {
         selected: chosen.iter().map(|check| checks[*check].name.to_owned()).collect(),
         residual: probability * (1.0 - coverage),

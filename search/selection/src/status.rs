@@ -12,6 +12,10 @@ const MOST_SAMPLES: usize = 40_000;
 /// Categories with a covariate of their own, those with most incidents. Source: our choice.
 const MOST_CATEGORIES: usize = 16;
 
+/// Shares of the typical time since an incident below which it does not count how recent the incident is. Source: our
+/// choice.
+const RECENT: f64 = 0.01;
+
 /// What a node went through, by the hours that it was up.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Past {
@@ -86,8 +90,8 @@ impl Fleet {
         self.by_category.len()
     }
 
-    /// The covariates of a node when it had been up for some hours: hours since the last incident, hours in all, how
-    /// many incidents there were, and for each of some categories how many and how many hours for each. Hours are told
+    /// The covariates of a node when it had been up for some hours: hours since the last incident twice, so that
+    /// recent and late ones have a slope of their own, hours in all, how many incidents there were, and for each of some categories how many and how many hours for each. Hours are told
     /// in those that the fleet has for each incident, so that their unit does not count, and a node of few hours is
     /// taken for a typical one.
     pub fn status(&self, past: &Past, up: f64, categories: usize) -> Vec<f64> {
@@ -152,7 +156,8 @@ impl Seen<'_> {
         }
         let since = up - incidents[..self.count].last().map_or(0.0, |(time, _)| *time);
         // Hours for each of all incidents are told by hours in all and incidents.
-        let mut status = vec![(since / typical).ln_1p(), (up / typical).ln_1p(), (self.count as f64).ln_1p()];
+        let recent = (since / typical + RECENT).ln();
+        let mut status = vec![recent, (since / typical).ln_1p(), (up / typical).ln_1p(), (self.count as f64).ln_1p()];
         for ((_, typical), count) in by_category.iter().zip(self.by_category) {
             let count = (count as f64).ln_1p();
             status.extend([count, (up / typical).ln_1p() - count]);
@@ -185,6 +190,7 @@ mod tests {
         let status = fleet.status(&fleet.nodes()["a"], 20.0, 2);
         let ln = f64::ln;
         let expected = [
+            ln(10.0 / 30.0 + 0.01),
             ln(10.0 / 30.0 + 1.0),
             ln(20.0 / 30.0 + 1.0),
             ln(3.0),
