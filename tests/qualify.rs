@@ -84,3 +84,80 @@ fn checks_are_selected_and_explained() {
     bench.write("problem.json", problem(0.5));
     assert_eq!(bench.json(0, &["qualify", "select", "--problem", "problem.json"])["reason"], json!("nothing_needed"));
 }
+
+/// Sixty nodes for a hundred days, the first of which has an incident every three days, and others rarely.
+fn history(incidents: bool) -> String {
+    let mut text = String::new();
+    for (check, minutes, found) in [("loopback", 2, 0..60), ("pairs", 15, 50..70), ("stress", 200, 0..100)] {
+        let _ = writeln!(text, "{}", json!({"kind": "check", "check": check, "minutes": minutes}));
+        for defect in found {
+            let _ = writeln!(text, "{}", json!({"kind": "found", "check": check, "defect": defect}));
+        }
+    }
+    for node in 0..60 {
+        let name = format!("n{node:02}");
+        let _ = writeln!(text, "{}", json!({"kind": "observed", "node": name, "begin": 0, "end": 2400}));
+        let every = if node == 0 { 72 } else { 900 + 10 * node };
+        for time in (every..2400).step_by(every).filter(|_| incidents) {
+            let _ = writeln!(text, "{}", json!({"kind": "incident", "node": name, "time": time, "category": "hca"}));
+        }
+    }
+    text
+}
+
+#[test]
+fn a_history_says_which_checks_which_nodes_need() {
+    let bench = Bench::new();
+    bench.write("h.jsonl", history(true));
+    let select = |status: i32, nodes: &str| {
+        bench.json(
+            status,
+            &["qualify", "select", "--history", "h.jsonl", "--target", "0.1", "--within", "24h", "--nodes", nodes],
+        )
+    };
+    let quiet = select(0, "n30");
+    assert_eq!(
+        (&quiet["selected"], &quiet["reason"], &quiet["nodes"]),
+        (&json!([]), &json!("nothing_needed"), &json!([]))
+    );
+    let both = select(0, "n30,n00");
+    assert_eq!(
+        (&both["model"], &both["selected"], &both["nodes"]),
+        (&json!("cox"), &json!(["loopback"]), &json!(["n00", "n30"]))
+    );
+    let p = |node: &str| both["probabilities"][node].as_f64().expect("a number");
+    assert!((0.1..0.5).contains(&p("n00")) && p("n30") < 0.05, "{both}");
+    let left = (1.0 - (1.0 - p("n00")) * (1.0 - p("n30"))) * 0.4;
+    assert!((both["residual"].as_f64().expect("a number") - left).abs() < 1e-9, "{both}");
+    // A node that nobody observed has all checks made.
+    let new = select(1, "n30,new");
+    assert_eq!((&new["reason"], &new["probabilities"]["new"]), (&json!("no_history"), &json!(null)));
+    assert_eq!(new["selected"].as_array().map(Vec::len), Some(3));
+    let words = ["qualify", "select", "--history", "h.jsonl", "--target", "10%", "--within", "24h"];
+    let text = bench.expect(0, &words);
+    assert!(text.contains("by what each node went through") && text.contains("n00"), "{text}");
+    // A hundred days of sixty nodes without an incident say as much as they can.
+    bench.write("h.jsonl", history(false));
+    assert_eq!(select(0, "n30")["model"], json!("rule_of_three"));
+    bench.write("h.jsonl", history(true) + "{\"kind\": \"check\"}\n");
+    let ran = bench.run(&words);
+    assert!(ran.status == Some(2) && ran.stderr.contains("h.jsonl:317: missing field `check`"), "{ran:?}");
+}
+
+#[test]
+fn steps_to_skip_and_to_measure_are_found() {
+    let bench = Bench::new();
+    let series = |drift: f64| -> Vec<f64> {
+        (0..400)
+            .map(|nth| if nth < 40 { 2.0 } else { 1.0 } * if nth % 8 == 7 { 3.0 } else { 1.0 } * drift.powi(nth))
+            .collect()
+    };
+    let line =
+        |metric: &str, drift: f64| json!({"node": "a", "metric": metric, "samples": series(drift)}).to_string() + "\n";
+    bench.write("steps.jsonl", line("time", 1.0));
+    let found = bench.json(0, &["qualify", "steps", "steps.jsonl"]);
+    assert_eq!((&found["time"]["skip"], &found["time"]["measure"]), (&json!(40), &json!(24)));
+    bench.write("steps.jsonl", line("time", 1.0) + &line("drift", 1.02));
+    let text = bench.expect(1, &["qualify", "steps", "steps.jsonl"]);
+    assert!(text.contains("drift: no three cycles"), "{text}");
+}

@@ -46,12 +46,11 @@ pub enum QualifyCommand {
     Show(StoredArgs),
     /// Say which checks are worth their time
     #[command(
-        after_help = "HISTORY is JSON lines, with times in hours:\n  {\"kind\": \"observed\", \"node\": \"n1\", \"begin\": 0, \
+        after_help = "HISTORY is JSON lines, with times in hours:\n\n  {\"kind\": \"observed\", \"node\": \"n1\", \"begin\": 0, \
         \"end\": 2400}\n  {\"kind\": \"incident\", \"node\": \"n1\", \"time\": 312.5, \"category\": \"hca\", \"until\": 340}\n  \
         {\"kind\": \"check\", \"check\": \"loopback\", \"minutes\": 2}\n  {\"kind\": \"found\", \"check\": \"loopback\", \
-        \"defect\": \"d17\"}\n\n\
-        FILE is JSON: {\"p\": [0.01, 0.02], \"p0\": 0.02, \"minutes\": {\"loopback\": 2}, \"found\": {\"loopback\": \
-        [1, 7]}}: how likely\nan incident of each node is, the target, how long each check takes, and the defects it found.\n\n\
+        \"defect\": \"d17\"}\n\nFILE is JSON: {\"p\": [0.01, 0.02], \"p0\": 0.02, \"minutes\": {\"loopback\": 2}, \
+        \"found\": {\"loopback\": [1, 7]}}.\n\n\
         Exit status: 0 the checks are enough, 1 they are not.\n\n\
         Examples:\n  \
         kelpie qualify select --history fleet.jsonl --target 0.05 --within 24h --nodes n1,n2\n  \
@@ -59,10 +58,11 @@ pub enum QualifyCommand {
     )]
     Select(SelectArgs),
     /// Say how many steps of a benchmark to skip and to measure
-    #[command(after_help = "RESULTS are JSON lines as for `learn`, with `samples` in the order of the steps.\n\n\
-        Exit status: 0 all metrics have steps to measure, 1 one has none.\n\n\
-        Example:\n  kelpie qualify steps steps.jsonl")]
-    Steps(StepsArgs),
+    #[command(after_help = "Exit status: 0 all metrics have steps to measure, 1 one has none.")]
+    Steps {
+        /// Results as for `learn`, with `samples` in the order of the steps, `-` for stdin
+        results: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -163,16 +163,6 @@ pub struct SelectArgs {
     /// The nodes that are to be used [default: all]
     #[arg(long, value_name = "NODES", requires = "history", value_delimiter = ',')]
     pub nodes: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct StepsArgs {
-    /// Series of steps (JSON lines), `-` for stdin
-    #[arg(value_name = "RESULTS")]
-    pub results: PathBuf,
-    /// What is no more alike than this is not stable
-    #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
-    pub alpha: f64,
 }
 
 /// What distances of distributions are divided by.

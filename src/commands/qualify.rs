@@ -14,11 +14,11 @@ use kelpie_criteria::{Criteria, LearnOptions, NodeState, Norm, Results, ResultsR
 use kelpie_examine::files::{open, read_file, read_file_up_to};
 use kelpie_reports::folder::write_file;
 use kelpie_reports::for_operators::fleet as text;
-use kelpie_selection::{History, Problem, Reason};
+use kelpie_selection::{History, Problem};
 use serde::Serialize;
 
 use crate::args::Common;
-use crate::cli::qualify::{JudgeArgs, LearnArgs, NormArg, QualifyCommand, SelectArgs, StepsArgs};
+use crate::cli::qualify::{JudgeArgs, LearnArgs, NormArg, QualifyCommand, SelectArgs};
 use crate::exit;
 use crate::output::{note, print, print_json};
 
@@ -34,7 +34,7 @@ pub fn run(command: &QualifyCommand, common: Common) -> anyhow::Result<ExitCode>
         QualifyCommand::Resume(args) => run::resume(args, common),
         QualifyCommand::Show(args) => run::show(args, common),
         QualifyCommand::Select(args) => select(args, common),
-        QualifyCommand::Steps(args) => steps(args, common),
+        QualifyCommand::Steps { results } => steps(results, common),
     }
 }
 
@@ -75,7 +75,7 @@ fn learn(args: &LearnArgs, common: Common) -> anyhow::Result<ExitCode> {
     let text = serde_json::to_string(&learned.criteria)? + "\n";
     write_file(&args.out, text.as_bytes(), true).with_context(|| args.out.display().to_string())?;
     let (nodes, criteria, unsettled) = (results.nodes.len(), &learned.criteria, &learned.unsettled[..]);
-    show(common, &LearntDocument { criteria, nodes, unsettled }, text::learned(&learned, nodes))?;
+    show(common, &LearntDocument { criteria, nodes, unsettled }, &text::learned(&learned, nodes))?;
     note(&format!("criteria {}", args.out.display()));
     Ok(exit::HEALTHY)
 }
@@ -87,7 +87,7 @@ fn criteria(path: &Path) -> anyhow::Result<Criteria> {
 fn judge(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> {
     let Some(path) = &args.criteria else { return judge_by_rules(args, common) };
     let verdicts = criteria(path)?.judge(&read(&args.results)?);
-    show(common, &verdicts, text::verdicts(&verdicts))?;
+    show(common, &verdicts, &text::verdicts(&verdicts))?;
     if !verdicts.without_criterion.is_empty() {
         note(&format!("no criterion of {}: nothing is said of these", verdicts.without_criterion.join(", ")));
     }
@@ -125,33 +125,29 @@ fn judge_by_rules(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> 
 }
 
 fn select(args: &SelectArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let name = |path: &Path| path.display().to_string();
     let reason = if let (Some(path), Some(target), Some(within)) = (&args.history, args.target, args.within) {
-        let history = History::from_lines(&name(path), &read_file_up_to(path, MAX_CRITERIA)?)?;
+        let history = History::from_lines(&path.display().to_string(), &read_file_up_to(path, MAX_CRITERIA)?)?;
         let choice = history.select(target, within.as_secs_f64() / 3600.0, &args.nodes);
-        show(common, &choice, text::choice(&choice))?;
+        show(common, &choice, &text::choice(&choice))?;
         choice.selection.reason
     } else {
         let path = args.problem.as_deref().expect("one of both is there");
-        let selection = Problem::from_json(&read_file(path)?).with_context(|| name(path))?.select();
-        show(common, &selection, text::selection(&selection))?;
+        let problem = Problem::from_json(&read_file(path)?).with_context(|| path.display().to_string())?;
+        let selection = problem.select();
+        show(common, &selection, &text::selection(&selection))?;
         selection.reason
     };
-    Ok(match reason {
-        Reason::NothingNeeded | Reason::Enough => exit::HEALTHY,
-        Reason::NoHistory | Reason::NotEnough => exit::anomalous(),
-    })
+    Ok(if reason.is_enough() { exit::HEALTHY } else { exit::anomalous() })
 }
 
-fn steps(args: &StepsArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let series =
-        Series::from_lines(&args.results.display().to_string(), &read_file_up_to(&args.results, MAX_CRITERIA)?)?;
-    let found = series.steps(args.alpha);
-    show(common, &found, text::steps(&found))?;
+fn steps(path: &Path, common: Common) -> anyhow::Result<ExitCode> {
+    let series = Series::from_lines(&path.display().to_string(), &read_file_up_to(path, MAX_CRITERIA)?)?;
+    let found = series.steps();
+    show(common, &found, &text::steps(&found))?;
     Ok(if found.values().all(Option::is_some) { exit::HEALTHY } else { exit::anomalous() })
 }
 
 /// Prints an answer as JSON, or in words.
-fn show(common: Common, answer: &impl Serialize, words: String) -> anyhow::Result<()> {
-    if common.json { print_json(answer) } else { print(&words) }
+fn show(common: Common, answer: &impl Serialize, words: &str) -> anyhow::Result<()> {
+    if common.json { print_json(answer) } else { print(words) }
 }

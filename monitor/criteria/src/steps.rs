@@ -9,6 +9,8 @@ use serde::Serialize;
 use crate::results::ResultLine;
 use crate::similarity::{Norm, similarity};
 
+/// Cycles that are no more alike than this are different. Source: section 3.4, the threshold of criteria.
+const ALPHA: f64 = 0.95;
 /// Cycles that are alike. Source: our choice; the paper says "a certain number".
 const CYCLES: usize = 3;
 /// By how much a longer period must be stronger. Source: our choice; multiples of the period are as strong.
@@ -90,13 +92,13 @@ impl Series {
     }
 
     /// By metric, which steps to measure; none if no node has cycles that are alike.
-    pub fn steps(&self, alpha: f64) -> BTreeMap<String, Option<Steps>> {
-        self.0.iter().map(|(metric, nodes)| (metric.clone(), steps(nodes, alpha))).collect()
+    pub fn steps(&self) -> BTreeMap<String, Option<Steps>> {
+        self.0.iter().map(|(metric, nodes)| (metric.clone(), steps(nodes))).collect()
     }
 }
 
-fn steps(nodes: &BTreeMap<String, Vec<f64>>, alpha: f64) -> Option<Steps> {
-    let found: Vec<Option<Stable>> = nodes.values().map(|series| stable(series, alpha)).collect();
+fn steps(nodes: &BTreeMap<String, Vec<f64>>) -> Option<Steps> {
+    let found: Vec<Option<Stable>> = nodes.values().map(|series| stable(series)).collect();
     let mut all: Vec<Stable> = found.iter().copied().flatten().collect();
     // Of equal ones the shortest is first.
     all.sort_by_key(|one| (one.skip + CYCLES * one.period, *one));
@@ -146,14 +148,14 @@ fn mean_similarity(windows: &[Vec<f64>]) -> f64 {
 
 /// The first cycles of a series that are alike, and like its second half: a plateau before the machine is warm is alike
 /// too. Without a period, cycles are as long as noise asks for.
-fn stable(series: &[f64], alpha: f64) -> Option<Stable> {
+fn stable(series: &[f64]) -> Option<Stable> {
     let settled = &series[series.len() / 2..];
     let lengths = match period(&settled[settled.len().saturating_sub(MOST_STEPS)..]) {
         Some(period) => vec![period],
         None => (0..).map(|power| 1 << power).take_while(|length| length * CYCLES <= settled.len()).collect(),
     };
     let settled = sorted(settled);
-    let is_alike = |one: &[f64], other: &[f64]| similarity(one, other, Norm::Area) > alpha;
+    let is_alike = |one: &[f64], other: &[f64]| similarity(one, other, Norm::Area) > ALPHA;
     let first = |period: usize| {
         let cycles: Vec<Vec<f64>> = series.chunks_exact(period).map(sorted).collect();
         let nth = cycles.windows(CYCLES).position(|cycles| {
@@ -225,7 +227,7 @@ mod tests {
     #[test]
     fn the_period_and_the_end_of_the_warm_up_are_found() {
         for (nth, (length, warm)) in [(8, 40), (20, 90), (5, 0), (50, 120), (2, 30)].into_iter().enumerate() {
-            let found = stable(&series(length, 3.0, warm, 0.02, nth as u64), 0.95).expect("it is stable");
+            let found = stable(&series(length, 3.0, warm, 0.02, nth as u64)).expect("it is stable");
             assert_eq!(found.period, length);
             // Cycles are 5 % alike a little before the warm-up is over, and begin at a multiple of the period.
             assert!(
@@ -239,19 +241,19 @@ mod tests {
     fn a_plateau_before_the_machine_is_warm_is_not_measured() {
         let mut slow = series(10, 3.0, 0, 0.01, 1);
         slow[..100].iter_mut().for_each(|step| *step *= 2.0);
-        assert_eq!(stable(&slow, 0.95), Some(Stable { skip: 100, period: 10 }));
+        assert_eq!(stable(&slow), Some(Stable { skip: 100, period: 10 }));
     }
 
     #[test]
     fn without_a_period_noise_decides_how_many_steps_are_needed() {
-        assert_eq!(stable(&[5.0; 60], 0.95), Some(Stable { skip: 0, period: 1 }));
-        let quiet = stable(&series(1, 1.0, 0, 0.01, 2), 0.95).expect("it is stable");
-        let noisy = stable(&series(1, 1.0, 0, 0.15, 2), 0.95).expect("it is stable");
+        assert_eq!(stable(&[5.0; 60]), Some(Stable { skip: 0, period: 1 }));
+        let quiet = stable(&series(1, 1.0, 0, 0.01, 2)).expect("it is stable");
+        let noisy = stable(&series(1, 1.0, 0, 0.15, 2)).expect("it is stable");
         assert!(quiet.period <= 2 && noisy.period >= 8, "{quiet:?} {noisy:?}");
         // Steps that become ever slower are never like the later ones.
         let drift: Vec<f64> = (0..600).map(|nth| 1.02_f64.powi(nth)).collect();
-        assert_eq!(stable(&drift, 0.95), None);
-        assert_eq!(stable(&[], 0.95), None);
+        assert_eq!(stable(&drift), None);
+        assert_eq!(stable(&[]), None);
     }
 
     #[test]
@@ -261,12 +263,12 @@ mod tests {
         };
         let drift: Vec<f64> = (0..600).map(|nth| 1.02_f64.powi(nth)).collect();
         let text = line("a", &series(10, 3.0, 40, 0.01, 3)) + &line("b", &series(10, 3.0, 100, 0.01, 4));
-        let found = Series::from_lines("s", text.as_bytes()).expect("lines").steps(0.95);
+        let found = Series::from_lines("s", text.as_bytes()).expect("lines").steps();
         let steps = found["step"].as_ref().expect("stable");
         // Node a is warm early, and b is not yet then.
         assert!(steps.skip >= 70 && steps.measure == 30 && steps.repeatability > 0.98, "{steps:?}");
         let text = text + &line("c", &drift);
-        let found = Series::from_lines("s", text.as_bytes()).expect("lines").steps(0.95);
+        let found = Series::from_lines("s", text.as_bytes()).expect("lines").steps();
         assert_eq!(found["step"].as_ref().expect("stable").unstable, ["c"]);
         let error = Series::from_lines("s", b"\n{\"node\": \"a\"}").expect_err("no metric").to_string();
         assert!(error.starts_with("s:2: missing field `metric`"), "{error}");

@@ -176,10 +176,7 @@ pub fn steps(found: &BTreeMap<String, Option<Steps>>) -> String {
     }
     let mut text = if found.values().any(Option::is_some) { table.render("") } else { String::new() };
     for metric in found.iter().filter(|(_, steps)| steps.is_none()).map(|(metric, _)| metric) {
-        let _ = writeln!(
-            text,
-            "{metric}: no three cycles one after the other are alike: record more steps, or lower --alpha"
-        );
+        let _ = writeln!(text, "{metric}: no three cycles one after the other are alike: record more steps");
     }
     text
 }

@@ -57,6 +57,13 @@ pub enum Reason {
     NotEnough,
 }
 
+impl Reason {
+    /// Whether an incident is as unlikely as was asked for.
+    pub const fn is_enough(self) -> bool {
+        matches!(self, Self::NothingNeeded | Self::Enough)
+    }
+}
+
 /// A check that was added.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SelectionStep {
