@@ -124,11 +124,10 @@ def score(random, fit, judge):
 
 
 def main():
-    folder = sys.argv[1]
-    for nth in range(len(glob.glob(f"{folder}/*-fit.csv"))):
-        fit, judge = (np.loadtxt(f"{folder}/{nth}-{name}.csv", delimiter=",") for name in ("fit", "judge"))
-        row = score(np.random.default_rng(nth), fit, judge)
-        print(nth, " | ".join(f"{value:.4f}" for value in row), flush=True)
+    for path in sorted(glob.glob(f"{sys.argv[1]}/*-fit.csv")):
+        fit, judge = (np.loadtxt(path.replace("fit.csv", name), delimiter=",") for name in ("fit.csv", "judge.csv"))
+        row = score(np.random.default_rng(0), fit, judge)
+        print(path, " | ".join(f"{value:.4f}" for value in row), flush=True)
 
 
 main()

@@ -101,6 +101,9 @@ pub struct Choice {
     pub nodes: Vec<String>,
     /// By node, how likely an incident is without a check; none where nothing is known of the node.
     pub probabilities: BTreeMap<String, Option<f64>>,
+    /// The probability of an incident that remains if the incident of each node is missed on its own. Algorithm 1 counts
+    /// one incident of all nodes, which says less.
+    pub residual_by_node: f64,
     /// What the probabilities come from.
     pub model: Model,
     /// Incidents that this was learnt from.
@@ -118,19 +121,81 @@ impl History {
         let probabilities: BTreeMap<String, Option<f64>> =
             names.into_iter().map(|name| (name.clone(), of(name))).collect();
         let is_known = !probabilities.is_empty() && probabilities.values().all(Option::is_some);
-        let p = if probabilities.is_empty() {
-            vec![1.0]
-        } else {
-            probabilities.values().map(|p| p.unwrap_or(1.0)).collect()
-        };
+        let p: Vec<f64> = probabilities.values().map(|p| p.unwrap_or(1.0)).collect();
+        let p = if p.is_empty() { vec![1.0] } else { p };
         let found = if is_known { self.found.clone() } else { BTreeMap::new() };
-        let selection = Problem { p, p0: target, minutes: self.minutes.clone(), found }.select();
+        let selection = Problem { p: p.clone(), p0: target, minutes: self.minutes.clone(), found }.select();
+        let missed = if selection.probability > 0.0 { selection.subset.residual / selection.probability } else { 0.0 };
+        let residual_by_node = 1.0 - p.iter().map(|p| 1.0 - p * missed).product::<f64>();
         let mut nodes: Vec<String> = probabilities.keys().cloned().collect();
         let rank = |node: &String| probabilities[node].unwrap_or(1.0);
         nodes.sort_by(|one, other| rank(other).total_cmp(&rank(one)));
         if selection.subset.selected.is_empty() {
             nodes.clear();
         }
-        Choice { selection, nodes, probabilities, model: outlook.model(), incidents: self.fleet.incidents() }
+        let (model, incidents) = (outlook.model(), self.fleet.incidents());
+        Choice { selection, nodes, probabilities, residual_by_node, model, incidents }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes that are observed for 1,000 h, and their incidents.
+    fn fleet(nodes: &[&[f64]]) -> Fleet {
+        let past = |(nth, times): (usize, &&[f64])| {
+            (format!("n{nth:03}"), Past { incidents: times.iter().map(|time| (*time, 0)).collect(), up: 1000.0 })
+        };
+        Fleet::new(nodes.iter().enumerate().map(past).collect(), 1)
+    }
+
+    #[test]
+    fn the_model_is_the_best_that_incidents_are_enough_for() {
+        let model = |fleet: &Fleet| Outlook::new(fleet, 24.0).model();
+        assert_eq!(model(&Fleet::new(BTreeMap::new(), 0)), Model::None);
+        let quiet = fleet(&[&[], &[], &[]]);
+        assert_eq!(model(&quiet), Model::RuleOfThree);
+        // At most 3 incidents in 3,000 h: 1 - exp(-24 / 1,000) within 24 h.
+        let p = Outlook::new(&quiet, 24.0).probability(&quiet.nodes()["n000"], 24.0).expect("it was observed");
+        assert!((p - 0.023_714_290).abs() < 1e-9, "{p}");
+        assert_eq!(model(&fleet(&[&[10.0], &[500.0], &[]])), Model::NelsonAalen);
+        let often: &[f64] = &[100.0, 200.0, 300.0, 400.0];
+        assert_eq!(model(&fleet(&[often; 10])), Model::Cox);
+    }
+
+    #[test]
+    fn a_node_that_had_many_incidents_is_likelier_to_have_one_and_the_unit_of_time_does_not_count() {
+        let often: Vec<f64> = (1..20).map(|nth| f64::from(nth) * 50.0).collect();
+        let mut nodes: Vec<&[f64]> = vec![&[400.0]; 40];
+        nodes[3] = &often;
+        nodes[7] = &often;
+        let fleet = fleet(&nodes);
+        let p = |fleet: &Fleet, unit: f64, node: &str| {
+            Outlook::new(fleet, 24.0 * unit).probability(&fleet.nodes()[node], 24.0 * unit).expect("it was observed")
+        };
+        assert!(p(&fleet, 1.0, "n003") > 5.0 * p(&fleet, 1.0, "n000"));
+        let minutes = |past: &Past| Past {
+            incidents: past.incidents.iter().map(|(time, category)| (time * 60.0, *category)).collect(),
+            up: past.up * 60.0,
+        };
+        let scaled = Fleet::new(fleet.nodes().iter().map(|(node, past)| (node.clone(), minutes(past))).collect(), 1);
+        assert!((p(&scaled, 60.0, "n003") - p(&fleet, 1.0, "n003")).abs() < 1e-6);
+    }
+
+    #[test]
+    fn incidents_of_nodes_are_missed_on_their_own() {
+        let text = r#"{"kind": "check", "check": "a", "minutes": 1}
+            {"kind": "found", "check": "a", "defect": 1}"#;
+        let mut history = History::from_lines("h", text.as_bytes()).expect("a history");
+        history.minutes.insert("b".to_owned(), 1e6);
+        history.found.insert("b".to_owned(), vec![1.into(), 2.into()]);
+        history.fleet = fleet(&[&[10.0, 300.0], &[500.0, 700.0], &[100.0]]);
+        let choice = history.select(0.6, 900.0, &[]);
+        // Half of the defects are found: 1 - prod(1 - p / 2), and not p / 2.
+        let each: f64 = choice.probabilities.values().map(|p| 1.0 - p.expect("known") / 2.0).product();
+        assert_eq!(choice.selection.subset.selected, ["a"]);
+        assert!((choice.residual_by_node - (1.0 - each)).abs() < 1e-12);
+        assert!(choice.residual_by_node > choice.selection.subset.residual);
     }
 }
