@@ -30,7 +30,7 @@ pub struct Steps {
     pub skip: usize,
     /// Steps to measure after them.
     pub measure: usize,
-    /// Steps of a cycle.
+    /// Steps of a period, 1 if there is none.
     pub period: usize,
     /// How alike what is measured is: on two nodes, or in two cycles of the only one.
     pub repeatability: f64,
@@ -45,6 +45,8 @@ pub struct Steps {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Stable {
     skip: usize,
+    /// Steps of each of the cycles that are compared: the period, or as many of it as noise asks for.
+    cycle: usize,
     period: usize,
 }
 
@@ -101,17 +103,17 @@ fn steps(nodes: &BTreeMap<String, Vec<f64>>) -> Option<Steps> {
     let found: Vec<Option<Stable>> = nodes.values().map(|series| stable(series)).collect();
     let mut all: Vec<Stable> = found.iter().copied().flatten().collect();
     // Of equal ones the shortest is first.
-    all.sort_by_key(|one| (one.skip + CYCLES * one.period, *one));
+    all.sort_by_key(|one| (one.skip + CYCLES * one.cycle, *one));
     all.dedup();
     let stride = nodes.len().div_ceil(MOST_NODES);
     let some: Vec<&Vec<f64>> = nodes.values().step_by(stride).collect();
     let mut best: Option<(f64, Stable)> = None;
     for one in all.iter().step_by(all.len().div_ceil(MOST_NODES).max(1)) {
-        let Stable { skip, period } = *one;
+        let Stable { skip, cycle, .. } = *one;
         let windows: Option<Vec<Vec<f64>>> = if some.len() > 1 {
-            some.iter().map(|series| Some(sorted(series.get(skip..skip + CYCLES * period)?))).collect()
+            some.iter().map(|series| Some(sorted(series.get(skip..skip + CYCLES * cycle)?))).collect()
         } else {
-            Some(some[0][skip..skip + CYCLES * period].chunks(period).map(sorted).collect())
+            Some(some[0][skip..skip + CYCLES * cycle].chunks(cycle).map(sorted).collect())
         };
         let Some(alike) = windows.map(|windows| mean_similarity(&windows)) else { continue };
         if best.is_none_or(|(most, _)| alike > most) {
@@ -120,9 +122,9 @@ fn steps(nodes: &BTreeMap<String, Vec<f64>>) -> Option<Steps> {
     }
     let unstable =
         nodes.keys().zip(&found).filter(|(_, found)| found.is_none()).map(|(node, _)| node.clone()).collect();
-    best.map(|(repeatability, Stable { skip, period })| Steps {
+    best.map(|(repeatability, Stable { skip, cycle, period })| Steps {
         skip,
-        measure: CYCLES * period,
+        measure: CYCLES * cycle,
         period,
         repeatability,
         nodes: nodes.len(),
@@ -147,23 +149,22 @@ fn mean_similarity(windows: &[Vec<f64>]) -> f64 {
 }
 
 /// The first cycles of a series that are alike, and like its second half: a plateau before the machine is warm is alike
-/// too. Without a period, cycles are as long as noise asks for.
+/// too. Cycles are as long as noise asks for.
 fn stable(series: &[f64]) -> Option<Stable> {
     let settled = &series[series.len() / 2..];
-    let lengths = match period(&settled[settled.len().saturating_sub(MOST_STEPS)..]) {
-        Some(period) => vec![period],
-        None => (0..).map(|power| 1 << power).take_while(|length| length * CYCLES <= settled.len()).collect(),
-    };
+    let period = period(&settled[settled.len().saturating_sub(MOST_STEPS)..]).unwrap_or(1);
+    let lengths = std::iter::successors(Some(period), |length| Some(2 * length));
+    let lengths: Vec<usize> = lengths.take_while(|length| length * CYCLES <= settled.len()).collect();
     let settled = sorted(settled);
     let is_alike = |one: &[f64], other: &[f64]| similarity(one, other, Norm::Area) > ALPHA;
-    let first = |period: usize| {
-        let cycles: Vec<Vec<f64>> = series.chunks_exact(period).map(sorted).collect();
+    let first = |cycle: usize| {
+        let cycles: Vec<Vec<f64>> = series.chunks_exact(cycle).map(sorted).collect();
         let nth = cycles.windows(CYCLES).position(|cycles| {
             pairs(cycles).all(|(one, other)| is_alike(one, other)) && is_alike(&sorted(&cycles.concat()), &settled)
         })?;
-        Some(Stable { skip: nth * period, period })
+        Some(Stable { skip: nth * cycle, cycle, period })
     };
-    lengths.into_iter().filter_map(first).min_by_key(|one| one.skip + CYCLES * one.period)
+    lengths.into_iter().filter_map(first).min_by_key(|one| one.skip + CYCLES * one.cycle)
 }
 
 /// The shortest period that is about as strong as the strongest.
@@ -241,15 +242,15 @@ mod tests {
     fn a_plateau_before_the_machine_is_warm_is_not_measured() {
         let mut slow = series(10, 3.0, 0, 0.01, 1);
         slow[..100].iter_mut().for_each(|step| *step *= 2.0);
-        assert_eq!(stable(&slow), Some(Stable { skip: 100, period: 10 }));
+        assert_eq!(stable(&slow), Some(Stable { skip: 100, cycle: 10, period: 10 }));
     }
 
     #[test]
     fn without_a_period_noise_decides_how_many_steps_are_needed() {
-        assert_eq!(stable(&[5.0; 60]), Some(Stable { skip: 0, period: 1 }));
+        assert_eq!(stable(&[5.0; 60]), Some(Stable { skip: 0, cycle: 1, period: 1 }));
         let quiet = stable(&series(1, 1.0, 0, 0.01, 2)).expect("it is stable");
         let noisy = stable(&series(1, 1.0, 0, 0.15, 2)).expect("it is stable");
-        assert!(quiet.period <= 2 && noisy.period >= 8, "{quiet:?} {noisy:?}");
+        assert!(quiet.cycle <= 2 && noisy.cycle >= 8, "{quiet:?} {noisy:?}");
         // Steps that become ever slower are never like the later ones.
         let drift: Vec<f64> = (0..600).map(|nth| 1.02_f64.powi(nth)).collect();
         assert_eq!(stable(&drift), None);
