@@ -116,11 +116,7 @@ fn judge_by_rules(args: &JudgeArgs, common: Common) -> anyhow::Result<ExitCode> 
         summary.add(&path.display().to_string(), &mut BufReader::new(open(path)?))?;
     }
     let verdicts = rules.judge(&summary, &baseline.transpose()?.unwrap_or_default());
-    if common.json {
-        print_json(&serde_json::json!({"nodes": verdicts}))?;
-    } else {
-        print(&text::rule_verdicts(&verdicts))?;
-    }
+    show(common, &serde_json::json!({"nodes": verdicts}), &text::rule_verdicts(&verdicts))?;
     Ok(status(verdicts.values().map(|node| node.state)))
 }
 
