@@ -1,6 +1,6 @@
 //! How many steps of a benchmark to skip and to measure, so that no more are run than say what many would.
 //!
-//! Source: SuperBench, section 4. The paper leaves open how the period is chosen and when cycles are enough of the same.
+//! Source: SuperBench, section 4. The paper leaves open how the period is chosen and how many cycles are to be alike.
 
 use std::collections::BTreeMap;
 

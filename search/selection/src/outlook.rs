@@ -101,8 +101,8 @@ pub struct Choice {
     pub nodes: Vec<String>,
     /// By node, how likely an incident is without a check; none where nothing is known of the node.
     pub probabilities: BTreeMap<String, Option<f64>>,
-    /// The probability of an incident that remains if the incident of each node is missed on its own. Algorithm 1 counts
-    /// one incident of all nodes, which says less.
+    /// The probability of an incident that remains if the incident of each node is missed on its own. Algorithm 1
+    /// counts one incident of all nodes, which says less.
     pub residual_by_node: f64,
     /// What the probabilities come from.
     pub model: Model,
