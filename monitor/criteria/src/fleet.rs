@@ -172,6 +172,23 @@ impl<'u> FleetJudge<'u> {
         next
     }
 
+    /// Checks that no host can do, and why: that says nothing of a host.
+    fn impossible(&self) -> BTreeMap<&'u str, &'u str> {
+        let mut impossible = BTreeMap::new();
+        let mut possible = BTreeSet::new();
+        for unit in self.units {
+            match &unit.outcome {
+                Outcome::Unsupported(failure) => {
+                    impossible.entry(unit.key.check.as_str()).or_insert(failure.reason.as_str());
+                }
+                Outcome::Values(_) => _ = possible.insert(unit.key.check.as_str()),
+                Outcome::Failed(_) | Outcome::Skipped(_) => {}
+            }
+        }
+        impossible.retain(|check, _| !possible.contains(check));
+        impossible
+    }
+
     /// Hosts that did not do their part and have not since.
     fn gone(&self) -> BTreeMap<&str, (&'u UnitKey, &'u str)> {
         let mut gone = BTreeMap::new();
@@ -206,8 +223,11 @@ impl<'u> FleetJudge<'u> {
             }
         }
         let gone: BTreeSet<String> = self.gone().into_keys().map(str::to_owned).collect();
-        self.failures(&mut nodes, &gone);
-        for ((check, component), hosts) in self.covered() {
+        let impossible = self.impossible();
+        self.failures(&mut nodes, &gone, &impossible);
+        for ((check, component), hosts) in
+            self.covered().into_iter().filter(|((check, _), _)| !impossible.contains_key(*check))
+        {
             let part = if component.is_empty() { String::new() } else { format!(" on {component}") };
             for host in hosts.into_iter().filter(|(_, is_measured)| !is_measured).map(|(host, _)| host) {
                 if let Some(node) = nodes.get_mut(host).filter(|node| node.faults.is_empty() && node.unsure.is_empty())
@@ -239,11 +259,18 @@ impl<'u> FleetJudge<'u> {
                 node.unsure.push("nothing was measured of it".to_owned());
             }
         }
-        FleetVerdict { nodes, between, criteria: self.criteria, without: self.without, noisy: self.noisy }
+        let cannot = impossible.iter().map(|(check, why)| ((*check).to_owned(), format!("no host can do it: {why}")));
+        let without = self.without.iter().map(|(metric, why)| (metric.clone(), why.clone())).chain(cannot).collect();
+        FleetVerdict { nodes, between, criteria: self.criteria, without, noisy: self.noisy }
     }
 
     /// What failed once and went well afterwards, what was left out with hosts that are gone, what a host cannot do.
-    fn failures(&self, nodes: &mut BTreeMap<String, NodeQualification>, gone: &BTreeSet<String>) {
+    fn failures(
+        &self,
+        nodes: &mut BTreeMap<String, NodeQualification>,
+        gone: &BTreeSet<String>,
+        impossible: &BTreeMap<&str, &str>,
+    ) {
         for unit in self.units {
             let check = &unit.key.check;
             match &unit.outcome {
@@ -254,6 +281,7 @@ impl<'u> FleetJudge<'u> {
                         node.unsure.push(format!("{check} failed once: {}", failure.reason));
                     }
                 }
+                Outcome::Unsupported(_) if impossible.contains_key(check.as_str()) => {}
                 Outcome::Unsupported(failure) => {
                     if let Some(node) = nodes.get_mut(&failure.host) {
                         node.unsure.push(format!("cannot do {check}: {}", failure.reason));

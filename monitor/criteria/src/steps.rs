@@ -186,7 +186,7 @@ fn period(series: &[f64]) -> Option<usize> {
 fn strength(series: &[f64], sums: &[f64], period: usize) -> f64 {
     let half = period / 2;
     let mean = |at: usize| {
-        let ends = if period.is_multiple_of(2) { (series[at - half] + series[at + half]) / 2.0 } else { 0.0 };
+        let ends = if period.is_multiple_of(2) { f64::midpoint(series[at - half], series[at + half]) } else { 0.0 };
         (sums[at + half + 1] - sums[at - half] - ends) / period as f64
     };
     let detrended: Vec<f64> = (half..series.len() - half).map(|at| series[at] - mean(at)).collect();

@@ -141,3 +141,20 @@ fn two_hosts_are_too_few_to_learn_from_and_criteria_of_others_serve() {
     assert_eq!(judge.questions().len(), 1, "once more");
     assert_eq!(judge.verdict().count(FleetState::Unknown), 2, "nobody says which of the two");
 }
+
+#[test]
+fn a_check_that_no_host_can_do_says_nothing_of_hosts() {
+    let hosts = hosts(3);
+    let cannot = |host: &str| {
+        let outcome = Outcome::Unsupported(HostFailure { host: host.to_owned(), reason: "no ranks".to_owned() });
+        Unit { outcome, ..unit("incast_2", &hosts.iter().map(String::as_str).collect::<Vec<_>>(), &[]) }
+    };
+    let mut units: Vec<Unit> = hosts.iter().map(|host| unit("m", &[host], &[(host, None, 9.0)])).collect();
+    units.extend(hosts.iter().map(|host| cannot(host)));
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!(verdict.count(FleetState::In), 3, "{verdict:?}");
+    assert_eq!(verdict.without["incast_2"], "no host can do it: no ranks");
+    units.push(unit("incast_2", &["n1", "n2", "n3"], &[("n3", None, 9.0)]));
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!(verdict.count(FleetState::Unknown), 3, "some can: {verdict:?}");
+}

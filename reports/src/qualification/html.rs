@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_criteria::{Better, FleetState, FleetVerdict, NodeQualification, Outcome, Unit, UnitValue};
-use kelpie_text::percent;
+use kelpie_criteria::{Better, Criterion, FleetState, FleetVerdict, NodeQualification, Outcome, Unit, UnitValue};
 use maud::{Markup, html};
 
 use super::reason::value;
@@ -22,9 +21,7 @@ pub fn html(run: i64, verdict: &FleetVerdict, units: &[Unit]) -> String {
     let content = html! {
         (nodes(verdict))
         (between(verdict))
-        @for (metric, values) in metrics.iter().filter(|(_, values)| values.iter().any(|(_, value)| value.to.is_some())) {
-            (heat_map(verdict, metric, values))
-        }
+        @for (metric, values) in by_pairs(&metrics) { (heat_map(verdict, &metric, &values)) }
         h2 { "Metrics" }
         @for (metric, values) in &metrics { (distribution(verdict, metric, values)) }
     };
@@ -51,6 +48,43 @@ fn by_metric(units: &[Unit]) -> BTreeMap<String, Values<'_>> {
         }
     }
     best.into_iter().map(|(name, values)| (name, values.into_values().collect())).collect()
+}
+
+/// The metrics of pairs, at all distances together.
+fn by_pairs<'u>(metrics: &BTreeMap<String, Values<'u>>) -> BTreeMap<String, Values<'u>> {
+    let mut all: BTreeMap<String, Values<'u>> = BTreeMap::new();
+    for (name, values) in metrics {
+        let (metric, component) = name
+            .split_once('[')
+            .map_or((name.as_str(), String::new()), |(metric, component)| (metric, format!("[{component}")));
+        let group = format!("{}{component}", metric.split('.').next().unwrap_or(metric));
+        let pairs: Values<'u> = values.iter().filter(|(_, value)| value.to.is_some()).copied().collect();
+        if !pairs.is_empty() {
+            all.entry(group).or_default().extend(pairs);
+        }
+    }
+    all
+}
+
+/// The criterion of a value, whichever distance it is of.
+fn criterion_of<'v>(verdict: &'v FleetVerdict, (unit, value): Value<'_>) -> Option<&'v Criterion> {
+    let component = &unit.key.component;
+    let name = if component.is_empty() { value.metric.clone() } else { format!("{}[{component}]", value.metric) };
+    verdict.criteria.metrics.get(&name)
+}
+
+/// So that `n2` comes before `n10`: words and numbers in turn.
+fn in_order(name: &str) -> Vec<(String, u64)> {
+    let mut pieces = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(digits);
+        let end = behind.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(behind.len());
+        pieces.push((word.to_owned(), behind[..end].parse().unwrap_or_default()));
+        rest = &behind[end..];
+    }
+    pieces
 }
 
 fn nodes(verdict: &FleetVerdict) -> Markup {
@@ -118,31 +152,35 @@ fn between(verdict: &FleetVerdict) -> Markup {
     }
 }
 
-/// A cell for each pair that was measured: the fuller, the nearer to its criterion.
-fn heat_map(verdict: &FleetVerdict, metric: &str, values: &Values<'_>) -> Markup {
-    let Some(criterion) = verdict.criteria.metrics.get(metric) else { return html! {} };
-    let want = criterion.typical();
-    let good = |value: &UnitValue| {
-        let got = value.typical();
-        let share = if value.better == Better::Higher { got / want } else { want / got };
-        if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 }
-    };
-    let cells: BTreeMap<(&str, &str), &UnitValue> =
-        values.iter().filter_map(|(_, value)| Some(((value.from.as_str(), value.to.as_deref()?), *value))).collect();
+/// A cell for each pair that was measured, shaded if it is slow: the darker, the slower.
+fn heat_map(verdict: &FleetVerdict, metric: &str, values: &[Value<'_>]) -> Markup {
+    let cells: BTreeMap<(&str, &str), (f64, bool, &UnitValue)> = values
+        .iter()
+        .filter_map(|of| {
+            let criterion = criterion_of(verdict, *of)?;
+            let (got, want) = (of.1.typical(), criterion.typical());
+            let share = if of.1.better == Better::Higher { got / want } else { want / got };
+            let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 };
+            Some(((of.1.from.as_str(), of.1.to.as_deref()?), (share, share <= criterion.alpha, of.1)))
+        })
+        .collect();
     let mut hosts: Vec<(&str, FleetState)> =
         verdict.nodes.iter().map(|(name, node)| (name.as_str(), node.state)).collect();
     hosts.retain(|(host, _)| cells.keys().any(|(from, to)| from == host || to == host));
     let all = hosts.len();
+    if all == 0 {
+        return html! {};
+    }
     // The worst come first where not all have room, and then all are in order.
     hosts.sort_by_key(|(_, state)| *state);
     hosts.truncate(MOST_HOSTS);
-    hosts.sort_unstable();
+    hosts.sort_by_cached_key(|(host, _)| in_order(host));
     let id = format!("pairs-{}", metric.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-"));
+    let shade = |share: f64, is_slow: bool| if is_slow { (9 - (9.0 * share).floor() as u32).max(1) } else { 0 };
     let table = html! {
         table.heat {
             caption id=(id) {
-                (metric) ": what each row's node sends to each column's, against " (value(want)) " "
-                (criterion.direction.unit) ". Darker is worse."
+                (metric) ": what each row's node sends to each column's, against its criterion. Shaded is slow."
                 @if all > hosts.len() { " " (hosts.len()) " of " (all) " nodes." }
             }
             thead { tr { th scope="col" { "From" } @for (to, _) in &hosts { th scope="col" { (to) } } } }
@@ -152,10 +190,10 @@ fn heat_map(verdict: &FleetVerdict, metric: &str, values: &Values<'_>) -> Markup
                         th scope="row" { (from) }
                         @for (to, _) in &hosts {
                             @match cells.get(&(*from, *to)) {
-                                Some(cell) => {
-                                    td class={ "heat-" (9 - (9.0 * good(cell)).floor() as u32) }
+                                Some((good, is_slow, cell)) => {
+                                    td class={ "heat-" (shade(*good, *is_slow)) }
                                         title={ (from) " to " (to) ": " (value(cell.typical())) " " (cell.unit) } {
-                                        (percent(good(cell)))
+                                        (format!("{:.0} %", 100.0 * good))
                                     }
                                 }
                                 None => { td {} }
@@ -170,7 +208,7 @@ fn heat_map(verdict: &FleetVerdict, metric: &str, values: &Values<'_>) -> Markup
 }
 
 /// How many values lie where, and the criterion's limit.
-fn distribution(verdict: &FleetVerdict, metric: &str, values: &Values<'_>) -> Markup {
+fn distribution(verdict: &FleetVerdict, metric: &str, values: &[Value<'_>]) -> Markup {
     let typical: Vec<f64> = values.iter().map(|(_, value)| value.typical()).collect();
     let Some((_, first)) = values.first() else { return html! {} };
     let (least, most) =
