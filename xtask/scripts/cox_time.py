@@ -40,7 +40,8 @@ class CoxTime:
         logs = np.log1p(self.hours)
         self.time = logs.mean(), logs.std() + 1e-9
         order = np.argsort(self.hours)
-        self.hours, self.incident, self.status = self.hours[order], incident[order], (status[order] - self.mean) / self.spread
+        self.hours, self.incident = self.hours[order], incident[order]
+        self.status = (status[order] - self.mean) / self.spread
         cases = np.flatnonzero(self.incident)
         held = random.random(len(cases)) < 0.2
         pairs = lambda some: self.pairs(some, random)
