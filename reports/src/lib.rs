@@ -18,6 +18,7 @@ mod markdown;
 pub mod qualification;
 pub mod recipe;
 pub mod repeats;
+pub mod side_by_side;
 mod signal_history;
 pub mod site;
 pub mod stored_campaign;

@@ -1,7 +1,5 @@
 //! `kelpie bench search`: what runs. The searches, scores and figures are in `kelpie-bench`.
 
-mod table;
-
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -105,7 +103,7 @@ fn show(args: &SearchArgs, common: Common, archive: &Archive, scores: &[Score], 
             archive.write(&name, &svg)?;
         }
     }
-    if common.json { print_json(&document) } else { print(&table::table(args.budget, &with_means, known)) }
+    if common.json { print_json(&document) } else { print(&bench::table(args.budget, &with_means, known)) }
 }
 
 fn subsystems(args: &SearchArgs) -> anyhow::Result<Vec<SimSubsystem>> {

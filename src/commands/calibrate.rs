@@ -3,7 +3,6 @@
 
 mod base;
 mod plan;
-mod report;
 
 use std::io::Read;
 use std::path::Path;
@@ -11,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kelpie_calibration::fit::{self, Fit, FitSettings, MOST_EXPERIMENTS, NOISE};
+use kelpie_calibration::in_words::text;
 use kelpie_calibration::parameters::{Based, named};
 use kelpie_calibration::table::MeasuredTable;
 use kelpie_calibration::{model_file, table};
@@ -18,11 +18,12 @@ use kelpie_examine::files::open;
 use kelpie_examine::subsystem::contradictions;
 use kelpie_reports::folder;
 use kelpie_sim::SimSubsystem;
+use serde_json::json;
 
 use crate::args::Common;
 use crate::cli::calibrate::{CalibrateArgs, CalibrateCommand, FitArgs};
 use crate::exit;
-use crate::output::{note, plural};
+use crate::output::{note, plural, print, print_json};
 use crate::progress::ProgressDisplay;
 use crate::stop;
 
@@ -65,7 +66,12 @@ fn calibrate(args: &FitArgs, common: Common) -> anyhow::Result<ExitCode> {
     if is_whole {
         write_model(args, &base, &fit, &settings)?;
     }
-    report::print_fit(&fit, &args.table, base.model_name(), is_whole.then_some(args.out.as_path()), common)?;
+    let out = is_whole.then_some(args.out.as_path());
+    if common.json {
+        print_json(&json!({"table": args.table, "base": base.model_name(), "out": out, "fit": fit}))?;
+    } else {
+        print(&text(&fit, out))?;
+    }
     Ok(if !is_whole {
         note("error: the fit did not come to its end, so no model was written");
         exit::failed()

@@ -1,7 +1,6 @@
 //! `kelpie host`: which links of a host are slow, in words and as JSON. The judging lives in `kelpie_diagnosis`.
 
 pub mod matrix;
-mod metrics;
 pub mod watch;
 
 use std::fmt::Write as _;

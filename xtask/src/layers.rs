@@ -24,7 +24,7 @@ const LAYERS: [(&str, &[&str]); 31] = [
     ("kelpie-switch", &["kelpie-events"]),
     ("kelpie-nic", &["kelpie-switch"]),
     ("kelpie-sim", &["kelpie-engine", "kelpie-nic", "kelpie-paths", "kelpie-topology"]),
-    ("kelpie-calibration", &["kelpie-sim"]),
+    ("kelpie-calibration", &["kelpie-sim", "kelpie-text"]),
     ("kelpie-mlx5", &[]),
     ("kelpie-verbs", &["kelpie-engine", "kelpie-mlx5"]),
     ("kelpie-trace", &["kelpie-spaces"]),

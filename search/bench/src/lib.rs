@@ -13,6 +13,7 @@ mod quality;
 mod record;
 mod score;
 mod shown;
+mod table;
 mod weakness;
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +26,7 @@ use kelpie_sim::SimSubsystem;
 use kelpie_spaces::{Space, Workload};
 
 pub use archive::{Archive, Settings};
-pub use document::{document, moments};
+pub use document::document;
 pub use figures::figures;
 pub use judgement::INSIDE;
 pub use known::Known;
@@ -33,6 +34,7 @@ pub use points::{Points, first, points};
 pub use quality::{Quality, QualityScore};
 pub use record::Record;
 pub use score::{Reach, Score, Spread, with_means};
+pub use table::table;
 
 use cores::on_all_cores;
 use shown::Shown;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use kelpie_calibration::expectation::expected;
 use kelpie_calibration::fit::{FittedParameter, NOISE};
+use kelpie_calibration::in_words::{interval, state};
 use kelpie_calibration::parameters::Parameter;
 use kelpie_calibration::plan::{Planned, plan};
 use kelpie_calibration::problem::MeasuredTarget;
@@ -19,7 +20,6 @@ use kelpie_spaces::{Workload, workload_to_yaml};
 use serde_json::json;
 
 use super::base::embedded;
-use super::report::{interval, state};
 use crate::args::Common;
 use crate::cli::calibrate::PlanCalibrationArgs;
 use crate::exit;

@@ -20,10 +20,10 @@ use kelpie_monitor::checks::CheckKind;
 use kelpie_monitor::machine::Machine;
 use kelpie_reports::folder::write_file;
 use kelpie_text::clean_json;
+use kelpie_watch::host_metrics::HostMetrics;
 use serde_json::json;
 
 use super::matrix;
-use super::metrics::Metrics;
 use crate::args::Common;
 use crate::cli::WatchHostArgs;
 use crate::exit;
@@ -39,7 +39,7 @@ const MOST_HISTORY: u64 = 16 << 20;
 pub fn run(args: &WatchHostArgs, common: Common) -> anyhow::Result<ExitCode> {
     let opened = matrix::open(&args.host, common.seed)?;
     let history = args.history.as_deref().map(read_history).transpose()?.unwrap_or_default();
-    let metrics = Metrics::default();
+    let metrics = HostMetrics::default();
     if let Some(listen) = args.listen {
         note(&format!("metrics at http://{}/metrics until Ctrl-C", metrics.serve(listen)?));
     }
@@ -81,7 +81,7 @@ struct HostWatch<'a> {
     common: Common,
     opened: OpenedHost,
     history: RoundHistory,
-    metrics: Metrics,
+    metrics: HostMetrics,
     outbox: Outbox,
     events: u64,
     stop: Arc<AtomicBool>,

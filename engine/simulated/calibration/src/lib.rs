@@ -8,6 +8,7 @@ pub mod expectation;
 pub mod fit;
 pub mod generate;
 pub mod generated_model;
+pub mod in_words;
 pub mod model_file;
 pub mod parameters;
 pub mod plan;

@@ -1,27 +1,18 @@
-//! What a calibration prints. Nothing is decided here.
+//! A calibration as text. Nothing is decided here.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use kelpie_calibration::fit::{Fit, FittedParameter, HeldBack, Residual};
-use kelpie_calibration::{Conflict, Determinacy, Wish};
-use serde_json::json;
+use kelpie_text::Table;
 
-use crate::args::Common;
-use crate::output::{Table, print, print_json};
+use crate::fit::{Fit, FittedParameter, HeldBack, Residual};
+use crate::{Conflict, Determinacy, Wish};
 
 /// Rows that text shows, those with the largest error. Source: our choice, a screen.
 const MOST_ROWS: usize = 12;
 
-/// Prints a fit of a table over a base; `out` is the model file, if one was written.
-pub fn print_fit(fit: &Fit, table: &Path, base: &str, out: Option<&Path>, common: Common) -> anyhow::Result<()> {
-    if common.json {
-        return print_json(&json!({"table": table, "base": base, "out": out, "fit": fit}));
-    }
-    print(&text(fit, out))
-}
-
-fn text(fit: &Fit, out: Option<&Path>) -> String {
+/// A fit of a table over a base; `out` is the model file, if one was written.
+pub fn text(fit: &Fit, out: Option<&Path>) -> String {
     let mut text = String::new();
     let mut table = Table::new(&["parameter", "base", "fitted", "interval", "state", "lines"], &[1, 2, 3]);
     for estimate in &fit.parameters {

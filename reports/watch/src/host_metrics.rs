@@ -15,7 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use kelpie_watch::metrics_server::Scrapes;
+use crate::metrics_server::Scrapes;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PathLabels {
@@ -37,7 +37,7 @@ type Floats<L> = Family<L, Gauge<f64, AtomicU64>>;
 
 /// The values, which a thread of their own serves.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct HostMetrics {
     registry: Registry,
     bandwidth: Floats<PathLabels>,
     latency: Floats<PathLabels>,
@@ -50,7 +50,7 @@ pub struct Metrics {
     shown: Arc<Mutex<String>>,
 }
 
-impl Default for Metrics {
+impl Default for HostMetrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("kelpie_host");
         let (bandwidth, latency) = (Floats::<PathLabels>::default(), Floats::<PathLabels>::default());
@@ -71,8 +71,11 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl HostMetrics {
     /// Serves them on a loopback address from now on; says which.
+    ///
+    /// # Errors
+    /// The address is none of this machine alone, or is taken.
     pub fn serve(&self, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
         let scrapes = Scrapes::listen(listen, "127.0.0.1:9465")?;
         let address = scrapes.address();

@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
-use kelpie_bench::{Known, QualityScore, Reach, Score, Spread, moments};
 use kelpie_search::Purpose;
+use kelpie_text::{Table, percent};
 
-use crate::output::{Table, percent};
+use super::document::moments;
+use super::known::Known;
+use super::quality::QualityScore;
+use super::score::{Reach, Score, Spread};
 
 /// Weaknesses to which the experiments are shown. Source: those that the paper's own baselines end with, Figure 4.
 const SHOWN_REACH: usize = 8;
