@@ -221,6 +221,8 @@ pub enum SchemaFormat {
     Model,
     /// Two hosts with agents: pair/1
     Pair,
+    /// The hosts of a cluster: inventory/1
+    Inventory,
     /// A finding made portable: recipe/1
     Recipe,
 }

@@ -4,6 +4,7 @@ mod html;
 mod junit;
 mod metrics;
 mod reason;
+mod steps;
 mod text;
 
 use std::io;
@@ -12,7 +13,8 @@ use std::path::Path;
 use kelpie_criteria::{FleetVerdict, Unit};
 
 pub use metrics::open_metrics;
-pub use reason::{nhc_line, node_line, reason};
+pub use reason::{health_reason, nhc_line, node_line, reason, run_of_reason};
+pub use steps::{NodeAct, NodeStep, steps};
 pub use text::text;
 
 /// Writes a report into a new or empty folder: all of it, or nothing.

@@ -44,6 +44,9 @@ pub enum QualifyCommand {
     /// Say again what a stored qualification found
     #[command(after_help = "Examples:\n  kelpie qualify show\n  kelpie qualify show 7 --report report")]
     Show(StoredArgs),
+    /// Take what a qualification says to Slurm, and watch the health of one node
+    #[command(subcommand)]
+    Slurm(SlurmCommand),
     /// Say which checks are worth their time
     #[command(
         after_help = "HISTORY is JSON lines, with times in hours:\n\n  {\"kind\": \"observed\", \"node\": \"n1\", \"begin\": 0, \
@@ -144,6 +147,46 @@ pub struct HowArgs {
     pub report: Option<PathBuf>,
     #[command(flatten)]
     pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SlurmCommand {
+    /// Drain nodes that are out, and resume nodes that are in and were drained by a qualification
+    #[command(after_help = "Nodes of other reasons are left alone, and nodes of which nobody can say.\n\n\
+        Exit status: 0 nothing is left to do, 1 it is, 2 something could not be done.\n\n\
+        Examples:\n  kelpie qualify slurm apply\n  kelpie qualify slurm apply 7 --act --drain-at-most 3")]
+    Apply(ApplyArgs),
+    /// Examine this host as Slurm's HealthCheckProgram does, and drain its node if a check fails
+    #[command(after_help = "Exit status: 0 no check fails, 1 one fails, 2 nobody can say.\n\n\
+        Examples:\n  kelpie qualify slurm health\n  kelpie qualify slurm health --node gpu07 --act")]
+    Health(HealthArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Its number; the latest if it is left out
+    pub id: Option<i64>,
+    /// Do it, instead of printing the commands
+    #[arg(long)]
+    pub act: bool,
+    /// Nodes that Kelpie keeps drained at most, with those of before [default: 5 % of the nodes, at least 1]
+    #[arg(long, value_name = "N")]
+    pub drain_at_most: Option<usize>,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct HealthArgs {
+    /// The node that this host is [default: $SLURMD_NODENAME, or the first part of the host's name]
+    #[arg(long, value_name = "NAME", env = "SLURMD_NODENAME")]
+    pub node: Option<String>,
+    /// Drain it if a check fails, instead of printing the command
+    #[arg(long)]
+    pub act: bool,
+    /// Look at the files of a host below this directory, instead of at this machine
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,23 +1,57 @@
 //! `kelpie inventory`: the hosts of a cluster, and whether their agents answer.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use kelpie_examine::files::read_file;
+use kelpie_examine::files::{read_file, read_file_up_to};
+use kelpie_fleet::import::{ImportOptions, LONGEST_SOURCE, Source, Sources, import};
 use kelpie_fleet::inventory::Inventory;
 use kelpie_fleet::roll_call::{HostAnswer, roll_call};
 use serde_json::json;
 
 use crate::args::Common;
-use crate::cli::inventory::{CheckInventoryArgs, InventoryCommand};
+use crate::cli::inventory::{CheckInventoryArgs, ImportInventoryArgs, InventoryCommand};
 use crate::exit;
-use crate::output::{Table, print, print_json};
+use crate::output::{Table, note, print, print_json};
 use crate::progress::ProgressDisplay;
 
 /// Runs `kelpie inventory`.
 pub fn run(command: &InventoryCommand, common: Common) -> anyhow::Result<ExitCode> {
     match command {
         InventoryCommand::Check(args) => check(args, common),
+        InventoryCommand::Import(args) => import_sources(args, common),
     }
+}
+
+fn import_sources(args: &ImportInventoryArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let source = |path: &PathBuf| -> anyhow::Result<Source> {
+        let text = String::from_utf8_lossy(&read_file_up_to(path, LONGEST_SOURCE)?).into_owned();
+        Ok(Source { name: path.display().to_string(), text })
+    };
+    let optional = |path: &Option<PathBuf>| path.as_ref().map(source).transpose();
+    let sources = Sources {
+        slurm: optional(&args.slurm)?,
+        kubernetes: optional(&args.kubernetes)?,
+        topology: optional(&args.topology)?,
+        ibnetdiscover: optional(&args.ibnetdiscover)?,
+        lldp: args.lldp.iter().map(|(port, path)| Ok((port.clone(), source(path)?))).collect::<anyhow::Result<_>>()?,
+    };
+    let options = ImportOptions {
+        agent_port: args.agent_port,
+        devices: args.device.clone(),
+        partition: args.partition.clone(),
+        states: args.state.clone(),
+        leaf_label: args.leaf_label.clone(),
+        pod_label: args.pod_label.clone(),
+    };
+    let imported = import(&sources, &options)?;
+    imported.notes.iter().for_each(|line| note(line));
+    if common.json {
+        print_json(&imported.inventory.to_json()?)?;
+    } else {
+        print(&imported.inventory.to_yaml()?)?;
+    }
+    Ok(exit::HEALTHY)
 }
 
 fn check(args: &CheckInventoryArgs, common: Common) -> anyhow::Result<ExitCode> {

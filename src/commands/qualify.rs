@@ -3,6 +3,7 @@
 //! reports.
 
 mod run;
+mod slurm;
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ pub fn run(command: &QualifyCommand, common: Common) -> anyhow::Result<ExitCode>
         QualifyCommand::Run(args) => run::run(args, common),
         QualifyCommand::Resume(args) => run::resume(args, common),
         QualifyCommand::Show(args) => run::show(args, common),
+        QualifyCommand::Slurm(command) => slurm::run(command, common),
         QualifyCommand::Select(args) => select(args, common),
         QualifyCommand::Steps { results } => steps(results, common),
     }

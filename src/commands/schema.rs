@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use kelpie_agent::PairFile;
+use kelpie_fleet::inventory::Inventory;
 use kelpie_reports::recipe;
 use kelpie_sim::SimSubsystem;
 use kelpie_spaces::schema;
@@ -17,6 +18,7 @@ pub fn run(args: &SchemaArgs) -> anyhow::Result<ExitCode> {
         SchemaFormat::Workload => print_json(&schema::workload())?,
         SchemaFormat::Space => print_json(&schema::space())?,
         SchemaFormat::Model => print_json(&SimSubsystem::schema())?,
+        SchemaFormat::Inventory => print_json(&Inventory::schema())?,
         SchemaFormat::Pair => print_json(&PairFile::schema())?,
         SchemaFormat::Recipe => print(recipe::SCHEMA)?,
     }

@@ -28,22 +28,31 @@ const TOLD: usize = 200;
 /// # Errors
 ///
 /// As `run`, with the last words of what it says on stderr.
-pub fn output(mut command: Command, limit: Duration) -> anyhow::Result<String> {
+pub fn output(command: Command, limit: Duration) -> anyhow::Result<String> {
+    output_up_to(command, KEPT, limit)
+}
+
+/// Runs a command without input, and returns the first `most` bytes of what it prints.
+///
+/// # Errors
+///
+/// As `output`.
+pub fn output_up_to(mut command: Command, most: u64, limit: Duration) -> anyhow::Result<String> {
     let (stdout, stderr) = (tempfile::tempfile().context("its stdout")?, tempfile::tempfile().context("its stderr")?);
     command.stderr(stderr.try_clone().context("its stderr")?);
     let ran = run_into(command, "", stdout.try_clone().context("its stdout")?.into(), limit);
     if let Err(error) = ran {
-        let said = text(stderr)?;
+        let said = text(stderr, KEPT)?;
         let words: Vec<char> = said.trim().chars().collect();
         let last: String = words[words.len().saturating_sub(TOLD)..].iter().collect();
         return Err(if last.is_empty() { error } else { anyhow::anyhow!("{error:#}: {last}") });
     }
-    text(stdout)
+    text(stdout, most)
 }
 
-fn text(mut file: File) -> anyhow::Result<String> {
+fn text(mut file: File, most: u64) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    file.rewind().and_then(|()| file.take(KEPT).read_to_end(&mut bytes)).context("its output")?;
+    file.rewind().and_then(|()| file.take(most).read_to_end(&mut bytes)).context("its output")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -197,6 +197,16 @@ impl Inventory {
         Ok(format!("kelpie: {}\n{}", Self::FORMAT, serde_yaml::to_string(self)?))
     }
 
+    /// The inventory as JSON, which is YAML too.
+    ///
+    /// # Errors
+    /// Only what JSON cannot hold.
+    pub fn to_json(&self) -> serde_json::Result<serde_json::Value> {
+        let mut document = serde_json::to_value(self)?;
+        document["kelpie"] = Self::FORMAT.into();
+        Ok(document)
+    }
+
     /// How the agents are reached.
     pub fn security(&self) -> Security {
         Security::of_keys(self.tls.as_ref(), self.plain)

@@ -1,6 +1,9 @@
 //! A fleet: hosts with agents by an inventory, rounds over them, and what a qualification does to each.
 
+pub mod apply;
 pub mod command;
+pub mod health;
+pub mod import;
 pub mod inventory;
 mod measure;
 pub mod plan;

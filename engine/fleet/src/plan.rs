@@ -133,6 +133,23 @@ impl Plan {
         Ok(checks)
     }
 
+    /// Whether it has all checks of another one; all pairs are more than some.
+    pub fn covers(&self, other: &Self) -> bool {
+        let (Ok(mine), Ok(theirs)) = (self.checks(), other.checks()) else { return false };
+        let has = |check: FleetCheck| mine.iter().any(|(_, one)| *one == check);
+        theirs.into_iter().all(|(_, check)| match check {
+            FleetCheck::Command(place) => self.commands.contains(&other.commands[place]),
+            FleetCheck::Pairs { all: false } => has(check) || has(FleetCheck::Pairs { all: true }),
+            check => has(check),
+        })
+    }
+
+    /// Its checks and commands in a few words, as `named` reads them if there is no command.
+    pub fn words(&self) -> String {
+        let names = self.checks.iter().chain(self.commands.iter().map(|command| &command.name));
+        names.map(String::as_str).collect::<Vec<_>>().join(",")
+    }
+
     /// A check by the name that units have.
     fn check(&self, name: &str) -> Option<FleetCheck> {
         let command = self.commands.iter().position(|command| command.name == name).map(FleetCheck::Command);
@@ -324,6 +341,18 @@ mod tests {
         let keys: BTreeSet<&UnitKey> = units.iter().map(|unit| &unit.key).collect();
         assert_eq!(keys.len(), units.len(), "each once");
         assert!(units.iter().all(|unit| map.of_key(&unit.key).is_some_and(|again| again.key == unit.key)));
+    }
+
+    #[test]
+    fn a_plan_covers_what_has_no_more_checks() {
+        let plan = |name: &str| Plan::named(name).expect("known");
+        let covers = |one: &str, other: &str| plan(one).covers(&plan(other));
+        assert!(covers("full", "quick") && covers("quick", "pair") && covers("all_pairs", "pair"));
+        assert!(!covers("quick", "full") && !covers("pair", "all_pairs") && !covers("pair", "loopback_write"));
+        let command = "kelpie: plan/1\nchecks: [quick]\ncommands: [{name: nccl, run: [true]}]\n".replace("[true]", "[\"true\"]");
+        let with = Plan::from_bytes("p.yaml", command.as_bytes()).expect("sound");
+        assert!(with.covers(&plan("quick")) && with.covers(&with) && !plan("full").covers(&with));
+        assert_eq!(with.words(), "quick,nccl");
     }
 
     #[test]

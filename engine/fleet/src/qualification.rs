@@ -219,6 +219,19 @@ pub fn verdict(document: &QualificationDocument, units: &[Unit]) -> Result<Fleet
     Ok(FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.verdict())
 }
 
+/// The same of a qualification that may not have ended: of whose units some are not done, nobody can say that it is well.
+///
+/// # Errors
+/// As `verdict`, or a check is unknown.
+pub fn verdict_so_far(document: &QualificationDocument, units: &[Unit]) -> anyhow::Result<FleetVerdict> {
+    let mut verdict = verdict(document, units)?;
+    let planned = FleetMap::new(&document.inventory, &document.plan).units()?;
+    for (host, count) in lacking(&planned, units) {
+        verdict.lacks(&host, count, "the time was over");
+    }
+    Ok(verdict)
+}
+
 fn questions(document: &QualificationDocument, units: &[Unit]) -> Result<Vec<UnitKey>, LearnError> {
     let hosts = names(document);
     Ok(FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.questions())

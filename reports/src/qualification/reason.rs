@@ -1,6 +1,7 @@
 //! A node in one line: as JSON, as a reason that a scheduler keeps, and as LBNL's Node Health Check (NHC) writes it.
 
 use kelpie_criteria::{Better, FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification};
+use kelpie_monitor::check::{Check, CheckState};
 use kelpie_text::clean;
 use serde::Serialize;
 
@@ -31,12 +32,29 @@ pub fn reason(run: i64, node: &NodeQualification) -> Option<String> {
         }
         None => format!(" failed: {detail}"),
     };
-    // Schedulers keep one line.
-    let mut text = clean(&format!("kelpie: run={run}{port} check={check}{what}")).replace(['\n', '\r', '\t'], " ");
+    Some(one_line(&format!("kelpie: run={run}{port} check={check}{what}")))
+}
+
+/// The number of the qualification that a reason is of, if it is of one.
+pub fn run_of_reason(reason: &str) -> Option<i64> {
+    reason.strip_prefix("kelpie: run=")?.split(' ').next()?.parse().ok()
+}
+
+/// Why a node is drained by the checks of its own host, if one fails: `kelpie: health check=NAME port=mlx5_0/1: words`.
+pub fn health_reason(checks: &[Check]) -> Option<String> {
+    let failed = checks.iter().find(|check| check.state == CheckState::Fail)?;
+    let Check { about, name, summary, .. } = failed;
+    let port = about.split_once(" port ").map_or(String::new(), |(device, port)| format!(" port={device}/{port}"));
+    Some(one_line(&format!("kelpie: health check={name}{port}: {summary}")))
+}
+
+/// Schedulers keep one line.
+fn one_line(text: &str) -> String {
+    let mut text = clean(text).replace(['\n', '\r', '\t'], " ");
     if let Some((end, _)) = text.char_indices().find(|(at, letter)| at + letter.len_utf8() > LONGEST) {
         text.truncate(end);
     }
-    Some(text)
+    text
 }
 
 #[derive(Serialize)]
@@ -110,6 +128,25 @@ mod tests {
         assert!(text.starts_with("kelpie: run=7 check=pair failed: no agent: xxx") && text.len() <= LONGEST, "{text}");
         let unknown = NodeQualification { state: FleetState::Unknown, ..node(Some(slow()), "") };
         assert_eq!(reason(7, &unknown), None, "nothing is done to a node of which nobody knows");
+    }
+
+    #[test]
+    fn a_reason_of_a_host_names_the_first_check_that_fails_and_no_run() {
+        let check = |state, about: &str| Check {
+            about: about.to_owned(),
+            name: "link".to_owned(),
+            state,
+            summary: "down\nsince a minute".to_owned(),
+            evidence: Vec::new(),
+            measured: Vec::new(),
+            fix: None,
+        };
+        let reason = health_reason(&[check(CheckState::Warn, "host"), check(CheckState::Fail, "mlx5_0 port 1")]);
+        let reason = reason.expect("one fails");
+        assert_eq!(reason, "kelpie: health check=link port=mlx5_0/1: down since a minute");
+        assert_eq!((run_of_reason(&reason), health_reason(&[check(CheckState::Warn, "host")])), (None, None));
+        assert_eq!(run_of_reason("kelpie: run=12 check=pair got=1 want=2 Gb/s"), Some(12));
+        assert_eq!([run_of_reason("kelpie: run=x"), run_of_reason("by hand: run=1")], [None, None]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use kelpie_criteria::{FleetState, FleetVerdict, LearnOptions, Unit};
 use kelpie_examine::files::read_file;
 use kelpie_fleet::inventory::Inventory;
 use kelpie_fleet::plan::Plan;
-use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, read, verdict};
+use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, read, verdict_so_far};
 use kelpie_fleet::scan::ScanProgress;
 use kelpie_fleet::traffic::SampleTimes;
 use kelpie_reports::qualification::{self as report};
@@ -61,7 +61,7 @@ pub fn show(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
     let stored = store.qualification(id)?.and_then(|stored| stored.ended);
     let said = match stored {
         Some(said) => serde_json::from_str(&said)?,
-        None => verdict(&document, &units)?,
+        None => verdict_so_far(&document, &units)?,
     };
     say(id, &said, &units, &args.how, common)
 }

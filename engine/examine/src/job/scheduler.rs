@@ -10,7 +10,7 @@ use serde_json::json;
 /// How long a command may take. Source: our choice.
 const LIMIT: Duration = Duration::from_secs(10);
 /// What reasons of Kelpie begin with: those of others are left alone.
-const MARK: &str = "kelpie:";
+pub const MARK: &str = "kelpie:";
 /// Type of the condition of a node. True is bad, as the types of node-problem-detector are.
 const CONDITION: &str = "KelpieDegraded";
 
