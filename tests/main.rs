@@ -27,6 +27,7 @@ mod report;
 mod resume;
 mod schemas;
 mod search_on_f;
+mod slurm;
 mod stories;
 mod support;
 mod trace;

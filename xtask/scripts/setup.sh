@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building Kelpie (`build`), its lab (`lab`), the tests of its store on servers (`server`), its lab in QEMU
-# (`emulated`), the tests of its reports (`browser`), the trial of its installation (`trial`) or the check of its
-# dependencies (`deny`) needs: one or more of them. Does nothing if all of it is there.
+# Installs what building Kelpie (`build`), its lab (`lab`), the tests of its store on servers (`server`), the tests with a
+# real Slurm (`slurm`), its lab in QEMU (`emulated`), the tests of its reports (`browser`), the trial of its installation
+# (`trial`) or the check of its dependencies (`deny`) needs: one or more of them. Does nothing if all of it is there.
 set -euo pipefail
 
 # The Rust that Kelpie asks for; rust-version in Cargo.toml.
@@ -18,7 +18,7 @@ trial_packages=(debootstrap qemu-system-x86 e2fsprogs binutils)
 # Of cargo-deny; built from the registry once, unless some version of it is there.
 deny_version=0.20.2
 
-usage() { echo "usage: xtask/scripts/setup.sh build|lab|server|emulated|browser|trial|deny ..." >&2; exit 2; }
+usage() { echo "usage: xtask/scripts/setup.sh build|lab|server|slurm|emulated|browser|trial|deny ..." >&2; exit 2; }
 [ $# -gt 0 ] || usage
 packages=()
 for part in "$@"; do
@@ -29,7 +29,7 @@ for part in "$@"; do
         emulated) packages+=("${emulated_packages[@]}") ;;
         browser) packages+=("${browser_packages[@]}") ;;
         trial) packages+=("${trial_packages[@]}") ;;
-        deny) ;;
+        slurm | deny) ;;
         *) usage ;;
     esac
 done
@@ -67,6 +67,7 @@ without_apt() {
                 fail "the tests of reports need Chromium; $install"
             ;;
         trial) command -v debootstrap >/dev/null || fail "the trial of the installation needs debootstrap; $install" ;;
+        slurm) echo "note: no apt-get, so nothing is tried with a real Slurm" ;;
         deny) ;; # needs Rust alone
     esac
 }
@@ -102,6 +103,29 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
     fi
 else
     for part in "$@"; do without_apt "$part"; done
+fi
+
+# --- Slurm: unpacked and not installed, so that no daemon starts, no user is made and nobody needs to be root.
+slurm_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
+unpack_slurm() {
+    local place=target/slurm packages
+    mkdir -p "$place/debs"
+    # Those and the libraries that are missing here.
+    packages=$(apt-get install --simulate --no-install-recommends "${slurm_packages[@]}" 2>/dev/null |
+        sed -n 's/^Inst \(lib[^ ]*\) .*/\1/p')
+    # shellcheck disable=SC2086 # several words
+    (cd "$place/debs" && apt-get download -qq -o APT::Sandbox::User=root "${slurm_packages[@]}" $packages) || return 1
+    for package in "$place"/debs/*.deb; do dpkg -x "$package" "$place/new"; done
+    rm -rf "$place/debs" "$place/root"
+    mv "$place/new" "$place/root"
+}
+if [[ " $* " = *" slurm "* ]] && command -v apt-get >/dev/null && [ ! -x target/slurm/root/usr/sbin/slurmctld-wlm ]; then
+    echo "unpacking Slurm"
+    if ! unpack_slurm 2>/dev/null; then
+        missing=("${slurm_packages[@]}")
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq || fail "apt-get update failed; check the network"
+        unpack_slurm || fail "apt-get could not download: ${slurm_packages[*]}"
+    fi
 fi
 
 # --- Rust

@@ -10,7 +10,7 @@ use crate::steps::{Step, Steps, no_arguments};
 use crate::test::{BUILD, Kernel, script};
 use crate::{cargo, workspace_root};
 
-const LONG: [Step; 6] = [
+const LONG: [Step; 7] = [
     Step {
         name: "long tests",
         alone: "`cargo nextest run --workspace --features verbs --profile long --run-ignored only`",
@@ -27,6 +27,11 @@ const LONG: [Step; 6] = [
         work: |root| script(root, &["xtask/scripts/lab-test.sh", "long"]),
     },
     Step { name: "emulated lab", alone: "`xtask/scripts/lab-test.sh emulated`", work: emulated },
+    Step {
+        name: "Kubernetes files",
+        alone: "`xtask/scripts/kubernetes-check.sh`",
+        work: |root| script(root, &["xtask/scripts/kubernetes-check.sh"]),
+    },
     Step { name: "dependencies", alone: "`cargo deny check`", work: deny },
     Step { name: "install trial", alone: "`xtask/scripts/install-trial.sh`", work: install },
 ];
@@ -52,7 +57,7 @@ fn long(root: &Path, steps: &mut Steps) -> Result<()> {
 fn long_tests(root: &Path) -> Result<()> {
     ensure!(has_tool(root, "nextest"), "the long tests need `cargo install --locked cargo-nextest`");
     // Chromium shows reports in some of them.
-    script(root, &["xtask/scripts/setup.sh", "browser"])?;
+    script(root, &["xtask/scripts/setup.sh", "browser", "slurm"])?;
     cargo::run(
         root,
         &with_verbs(&["nextest", "run", "--workspace", "--profile", "long", "--run-ignored", "only", "--no-fail-fast"]),

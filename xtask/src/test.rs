@@ -59,6 +59,7 @@ fn tests_and_lab(steps: &mut Steps) -> Result<()> {
 }
 
 fn tests(root: &Path) -> Result<()> {
+    script(root, &["xtask/scripts/setup.sh", "slurm"])?;
     if has_tool(root, "nextest") {
         // One more than there are processors, because some tests wait for a time limit.
         let threads = (thread::available_parallelism().map_or(1, usize::from) + 1).to_string();
