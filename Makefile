@@ -46,13 +46,15 @@ install: setup
 	install -D -m 644 packaging/kelpie.sysusers "$(root)/lib/sysusers.d/kelpie.conf"
 	install -D -m 644 packaging/agent.env "$(root)/share/kelpie/agent.env"
 	install -D -m 644 packaging/host-watch.env "$(root)/share/kelpie/host-watch.env"
+	install -D -m 755 -t "$(root)/share/kelpie/slurm" packaging/slurm/*
+	install -D -m 644 -t "$(root)/share/kelpie/kubernetes" packaging/kubernetes/*
 
 uninstall:
 	rm -f "$(root)/bin/kelpie" "$(root)"/share/man/man1/kelpie{,-*}.1 \
 		"$(root)/share/bash-completion/completions/kelpie" "$(root)/share/zsh/site-functions/_kelpie" \
 		"$(root)/share/fish/vendor_completions.d/kelpie.fish" "$(root)"/lib/systemd/system/kelpie-{agent,host-watch}.service \
 		"$(root)/lib/sysusers.d/kelpie.conf" "$(root)"/share/kelpie/{agent,host-watch}.env
-	rm -rf "$(root)/lib/kelpie"
+	rm -rf "$(root)/lib/kelpie" "$(root)"/share/kelpie/{slurm,kubernetes}
 
 # A Debian package in target/debian.
 deb:

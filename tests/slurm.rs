@@ -159,8 +159,8 @@ impl Cluster {
         self.bench.write("hosts.yaml", imported.stdout);
     }
 
-    /// Starts an agent on each node by `srun`, some with a fault, and waits until all answer.
-    fn start_agents(&mut self, faults: &[(usize, &str)]) {
+    /// What starts an agent on a node, with a fault on some.
+    fn agents(&self, faults: &[(usize, &str)]) -> String {
         let kelpie = env!("CARGO_BIN_EXE_kelpie");
         let mut script = "n=${SLURMD_NODENAME#node}; fault=\ncase $n in\n".to_owned();
         for (node, fault) in faults {
@@ -171,10 +171,16 @@ impl Cluster {
             script,
             "esac\nexec {kelpie} agent --listen 127.{a}.{b}.$n:7471 --simulated F --set sampling.noise=0.005 --set sampling.seed=$n $fault"
         );
-        self.bench.write("agents.sh", script);
-        let nodes = format!("-N{}", self.nodes);
+        self.bench.write("agents.sh", format!("#!/bin/sh\n{script}"));
         let path = self.bench.path("agents.sh").display().to_string();
-        let mut command = self.command("srun", &[&nodes, "sh", &path]);
+        assert!(Command::new("chmod").args(["755", &path]).status().expect("chmod").success());
+        path
+    }
+
+    /// Starts the agents by `srun`, and waits until all answer.
+    fn start_agents(&mut self, faults: &[(usize, &str)]) {
+        let (path, nodes) = (self.agents(faults), format!("-N{}", self.nodes));
+        let mut command = self.command("srun", &[&nodes, &path]);
         let log = std::fs::File::create(self.bench.path("srun.log")).expect("writable");
         command.stdout(log.try_clone().expect("a file")).stderr(log);
         self.steps.push(command.spawn().expect("srun"));
@@ -310,6 +316,27 @@ fn nodes_that_are_out_are_drained_and_taken_back_and_others_are_left_alone() {
 
 mod long {
     use super::*;
+
+    #[test]
+    #[ignore = "long"]
+    fn the_packaged_batch_script_measures_the_nodes_of_its_job() {
+        let Some(mut cluster) = Cluster::start(8, |_| String::new()) else { return };
+        cluster.inventory();
+        let agents = cluster.agents(&[(5, "die")]);
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/slurm/kelpie-qualify.sbatch");
+        let (out, inventory) = (cluster.bench.path("job.txt"), cluster.bench.path("hosts.yaml"));
+        let out = out.display().to_string();
+        let mut command = cluster.command("sbatch", &["--wait", "--nodes=8", "-o", &out, script]);
+        let binary = Path::new(env!("CARGO_BIN_EXE_kelpie")).parent().expect("a folder");
+        let path = format!("{}/usr/bin:{}:/usr/bin:/bin", prefix().expect("there").display(), binary.display());
+        command.env("PATH", path).env("KELPIE_AGENT", agents).env("KELPIE_INVENTORY", inventory);
+        let ran = Ran::of(command.env("KELPIE_DB", cluster.bench.path("k.db")).output().expect("it starts"));
+        let said = std::fs::read_to_string(&out).unwrap_or_default();
+        assert_eq!(ran.status, Some(1), "{} {said}", ran.stderr);
+        assert!(said.contains("qualification 1: 1 out, 0 unknown, 7 in\n"), "{said}");
+        assert!(said.contains("\nscontrol update NodeName=node5 State=DRAIN Reason=\"kelpie: run=1 "), "{said}");
+        assert_eq!(cluster.node(5).1, "", "nobody said --act");
+    }
 
     /// 5 % hang, lie or die; one node's daemon is killed, and one node with its agent.
     #[test]
