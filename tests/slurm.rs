@@ -132,7 +132,8 @@ impl Cluster {
     fn node(&self, node: usize) -> (String, String) {
         let line = self.scontrol(&["--oneliner", "show", "node", &format!("node{node}")]);
         let state = line.split(" State=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a state");
-        let reason = line.split(" Reason=").nth(1).and_then(|rest| rest.rsplit_once(" [")).map_or("", |(reason, _)| reason);
+        let reason =
+            line.split(" Reason=").nth(1).and_then(|rest| rest.rsplit_once(" [")).map_or("", |(reason, _)| reason);
         (state.to_owned(), reason.to_owned())
     }
 
@@ -307,7 +308,11 @@ fn nodes_that_are_out_are_drained_and_taken_back_and_others_are_left_alone() {
     let (verdict, status) = cluster.qualify();
     assert_eq!((nodes_in(&verdict, "in").len(), status), (8, Some(0)), "{verdict}");
     let (applied, status) = cluster.apply(&["--act"]);
-    assert_eq!((acts(&applied, "resume"), acts(&applied, "leave"), status), (vec![3], vec![6, 7], Some(0)), "{applied}");
+    assert_eq!(
+        (acts(&applied, "resume"), acts(&applied, "leave"), status),
+        (vec![3], vec![6, 7], Some(0)),
+        "{applied}"
+    );
     assert_eq!(cluster.node(3).1, "", "the reason goes with the drain");
     assert!(!cluster.node(3).0.contains("DRAIN"), "{:?}", cluster.node(3));
     assert_eq!(cluster.node(7), ("IDLE+DRAIN".to_owned(), "bad fan".to_owned()));

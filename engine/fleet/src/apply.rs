@@ -1,7 +1,7 @@
 //! What a qualification comes to in Slurm: nodes that are out are drained, and nodes that are in are taken back if a
 //! qualification drained them. Nodes of somebody else are left alone, and so is every node of which nobody can say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use kelpie_engine::chain;
 use kelpie_examine::job::scheduler::{MARK, Scheduler, Step};
 use kelpie_examine::program::output_up_to;
 use kelpie_reports::qualification::{NodeAct, NodeStep, reason, run_of_reason};
-use kelpie_store::{QualificationId, Store};
+use kelpie_store::{QualificationId, Store, StoredQualification};
 
 use crate::import::slurm::SlurmNode;
 use crate::plan::Plan;
@@ -51,8 +51,17 @@ pub struct Applied {
     pub plan: Plan,
     /// When it began. Units: s since 1970.
     pub began: i64,
-    /// The plans of the qualifications before it in its store.
-    pub earlier: BTreeMap<i64, Plan>,
+    /// The qualifications before it in its store that ended.
+    pub earlier: BTreeMap<i64, EarlierRun>,
+}
+
+/// A qualification before.
+#[derive(Debug)]
+pub struct EarlierRun {
+    /// Its plan.
+    pub plan: Plan,
+    /// The nodes that were out: numbers of runs are those of a store, and another store may have drained a node.
+    pub out: BTreeSet<String>,
 }
 
 impl Applied {
@@ -74,9 +83,13 @@ impl Applied {
             None => verdict_so_far(&document, &units)?,
         };
         // One of another version has no plan that can be compared.
-        let plan_of = |text: &str| serde_json::from_str::<QualificationDocument>(text).ok().map(|document| document.plan);
-        let before = all.iter().filter(|other| other.id.0 < stored.id.0);
-        let earlier = before.filter_map(|other| Some((other.id.0, plan_of(&other.document)?))).collect();
+        let run_of = |stored: &StoredQualification| {
+            let plan = serde_json::from_str::<QualificationDocument>(&stored.document).ok()?.plan;
+            let verdict: FleetVerdict = serde_json::from_str(stored.ended.as_deref()?).ok()?;
+            let out = verdict.nodes.into_iter().filter(|(_, node)| node.state == FleetState::Out);
+            Some((stored.id.0, EarlierRun { plan, out: out.map(|(name, _)| name).collect() }))
+        };
+        let earlier = all.iter().filter(|other| other.id.0 < stored.id.0).filter_map(run_of).collect();
         Ok(Self { run: stored.id.0, verdict, plan: document.plan, began: stored.began, earlier })
     }
 
@@ -158,7 +171,7 @@ impl Applied {
         if let Some(refused) = Scheduler::Slurm.refuses(name) {
             return leave(refused);
         }
-        let earlier = self.earlier.get(&drained);
+        let earlier = self.earlier.get(&drained).filter(|run| run.out.contains(name)).map(|run| &run.plan);
         // What drained it is older than what speaks for it.
         if earlier.is_none() && (slurm.reason_at == 0 || (self.began as u64) < slurm.reason_at) {
             return leave(format!("it is in, and was drained after this qualification began: {reason}"));
@@ -166,7 +179,9 @@ impl Applied {
         let full = Plan::named("full").ok()?;
         if !self.plan.covers(&full) && !earlier.is_some_and(|plan| self.plan.covers(plan)) {
             let (mine, missing) = (self.plan.words(), earlier.unwrap_or(&full).words());
-            return leave(format!("it is in by plan {mine}, which is less than {missing} that speaks for it: {reason}"));
+            return leave(format!(
+                "it is in by plan {mine}, which is less than {missing} that speaks for it: {reason}"
+            ));
         }
         let lines: Vec<String> = Scheduler::Slurm.resume(name).iter().map(Step::line).collect();
         Some(NodeStep {
@@ -275,12 +290,14 @@ mod tests {
     fn applied(plan: &str, states: &[(&str, FleetState)]) -> Applied {
         let nodes = states.iter().map(|(name, state)| ((*name).to_owned(), node(*state))).collect();
         let plan_of = |name: &str| Plan::named(name).expect("known");
+        let out: BTreeSet<String> = ["n0", "n1", "n2", "n9"].map(str::to_owned).into();
+        let before = |plan: &str| EarlierRun { plan: plan_of(plan), out: out.clone() };
         Applied {
             run: 9,
             verdict: FleetVerdict { nodes, ..FleetVerdict::default() },
             plan: plan_of(plan),
             began: 2000,
-            earlier: [(7, plan_of("quick")), (8, plan_of("full"))].into(),
+            earlier: [(7, before("quick")), (8, before("full"))].into(),
         }
     }
 
@@ -341,6 +358,17 @@ mod tests {
             let act = act_of(plan, In, &slurm("n1", slurm_state, reason, at));
             assert_eq!(act, Some(expected), "{plan} {slurm_state} {reason} {at}");
         }
+    }
+
+    #[test]
+    fn a_run_of_another_store_is_not_taken_for_that_of_the_same_number() {
+        // Run 7 of this store did not call n5 out.
+        for (at, expected) in [(3000, NodeAct::Leave), (1000, NodeAct::Leave)] {
+            let act = act_of("quick", In, &slurm("n5", "idle+drain", "kelpie: run=7 check=pair", at));
+            assert_eq!(act, Some(expected), "{at}");
+        }
+        let full = act_of("full", In, &slurm("n5", "idle+drain", "kelpie: run=7 check=pair", 1000));
+        assert_eq!(full, Some(NodeAct::Resume));
     }
 
     #[test]

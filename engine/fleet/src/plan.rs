@@ -349,7 +349,8 @@ mod tests {
         let covers = |one: &str, other: &str| plan(one).covers(&plan(other));
         assert!(covers("full", "quick") && covers("quick", "pair") && covers("all_pairs", "pair"));
         assert!(!covers("quick", "full") && !covers("pair", "all_pairs") && !covers("pair", "loopback_write"));
-        let command = "kelpie: plan/1\nchecks: [quick]\ncommands: [{name: nccl, run: [true]}]\n".replace("[true]", "[\"true\"]");
+        let command =
+            "kelpie: plan/1\nchecks: [quick]\ncommands: [{name: nccl, run: [true]}]\n".replace("[true]", "[\"true\"]");
         let with = Plan::from_bytes("p.yaml", command.as_bytes()).expect("sound");
         assert!(with.covers(&plan("quick")) && with.covers(&with) && !plan("full").covers(&with));
         assert_eq!(with.words(), "quick,nccl");
