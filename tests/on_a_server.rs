@@ -13,7 +13,7 @@ use crate::support::{Bench, Ran, SMALL_SPACE};
 use postgres::Server;
 
 fn run_args(database: &str) -> Vec<&str> {
-    let args = ["campaign", "run", "--subsystem", "sim:F", "--space", "small.yaml", "--seed", "2", "--budget", "60"];
+    let args = ["campaign", "run", "--subsystem", "sim:F", "--space", "small.yaml", "--seed", "2", "--budget", "240"];
     [&args[..], &["--set", "sampling.max_events=3000", "--db", database]].concat()
 }
 

@@ -61,7 +61,8 @@ pub enum QualifyCommand {
     )]
     Select(SelectArgs),
     /// Say how many steps of a benchmark to skip and to measure
-    #[command(after_help = "Exit status: 0 all metrics have steps to measure, 1 one has none.")]
+    #[command(after_help = "Exit status: 0 all metrics have steps to measure, 1 one has none.\n\n\
+        Example:\n  kelpie qualify steps series.jsonl")]
     Steps {
         /// Results as for `learn`, with `samples` in the order of the steps, `-` for stdin
         results: PathBuf,
