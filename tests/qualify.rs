@@ -112,25 +112,25 @@ fn a_history_says_which_checks_which_nodes_need() {
     let select = |status: i32, nodes: &str| {
         bench.json(
             status,
-            &["qualify", "select", "--history", "h.jsonl", "--target", "0.1", "--within", "24h", "--nodes", nodes],
+            &["qualify", "select", "--history", "h.jsonl", "--target", "0.2", "--within", "24h", "--nodes", nodes],
         )
     };
-    let quiet = select(0, "n30");
+    let quiet = select(0, "n10");
     assert_eq!(
         (&quiet["selected"], &quiet["reason"], &quiet["nodes"]),
         (&json!([]), &json!("nothing_needed"), &json!([]))
     );
-    let both = select(0, "n30,n00");
+    let both = select(0, "n10,n00");
     assert_eq!(
         (&both["model"], &both["selected"], &both["nodes"]),
-        (&json!("cox"), &json!(["loopback"]), &json!(["n00", "n30"]))
+        (&json!("cox"), &json!(["loopback"]), &json!(["n00", "n10"]))
     );
     let p = |node: &str| both["probabilities"][node].as_f64().expect("a number");
-    assert!((0.1..0.5).contains(&p("n00")) && p("n30") < 0.05, "{both}");
-    let left = (1.0 - (1.0 - p("n00")) * (1.0 - p("n30"))) * 0.4;
+    assert!((0.2..0.5).contains(&p("n00")) && p("n10") < 0.1, "{both}");
+    let left = (1.0 - (1.0 - p("n00")) * (1.0 - p("n10"))) * 0.4;
     assert!((both["residual"].as_f64().expect("a number") - left).abs() < 1e-9, "{both}");
     // A node that nobody observed has all checks made.
-    let new = select(1, "n30,new");
+    let new = select(1, "n10,new");
     assert_eq!((&new["reason"], &new["probabilities"]["new"]), (&json!("no_history"), &json!(null)));
     assert_eq!(new["selected"].as_array().map(Vec::len), Some(3));
     let words = ["qualify", "select", "--history", "h.jsonl", "--target", "10%", "--within", "24h"];
@@ -138,10 +138,10 @@ fn a_history_says_which_checks_which_nodes_need() {
     assert!(text.contains("by what each node went through") && text.contains("n00"), "{text}");
     // A hundred days of sixty nodes without an incident say as much as they can.
     bench.write("h.jsonl", history(false));
-    assert_eq!(select(0, "n30")["model"], json!("rule_of_three"));
+    assert_eq!(select(0, "n10")["model"], json!("rule_of_three"));
     bench.write("h.jsonl", history(true) + "{\"kind\": \"check\"}\n");
     let ran = bench.run(&words);
-    assert!(ran.status == Some(2) && ran.stderr.contains("h.jsonl:317: missing field `check`"), "{ran:?}");
+    assert!(ran.status == Some(2) && ran.stderr.contains("h.jsonl:365: missing field `check`"), "{ran:?}");
 }
 
 #[test]

@@ -228,7 +228,8 @@ fn subset(checks: &[Check<'_>], chosen: &[usize], probability: f64) -> Subset {
     Subset {
         selected: chosen.iter().map(|check| checks[*check].name.to_owned()).collect(),
         residual: probability * (1.0 - coverage),
-        minutes: chosen.iter().map(|check| checks[*check].minutes).sum(),
+        // The sum of nothing is -0.
+        minutes: chosen.iter().map(|check| checks[*check].minutes).sum::<f64>() + 0.0,
     }
 }
 
