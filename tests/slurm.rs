@@ -1,5 +1,6 @@
-//! A real Slurm on this machine, whose nodes are processes: agents are started by `srun`, and what a qualification says is
-//! taken to Slurm. `xtask/scripts/setup.sh slurm` unpacks it into `target/slurm`; without it, nothing is tried.
+//! A real Slurm on this machine, whose nodes are processes: agents are started by `srun`, and what a qualification
+//! says is taken to Slurm. `xtask/scripts/setup.sh slurm` unpacks it into `target/slurm`; without it, nothing is
+//! tried.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -68,7 +69,8 @@ impl Cluster {
         );
         conf += &more(&bench);
         bench.write("slurm.conf", conf);
-        // The shell reads what nobody writes: when the test is gone, so is the shell, which is the first of its namespace.
+        // The shell reads what nobody writes: when the test is gone, so is the shell, which is the first of its
+        // namespace.
         let mut script = format!("cd {dir}; {prefix}/usr/sbin/slurmctld-wlm -D -c -f slurm.conf >ctld.out 2>&1 &\n");
         for node in 1..=nodes {
             let _ = writeln!(

@@ -21,11 +21,11 @@ use crate::qualification::{QualificationDocument, read, verdict_so_far};
 const LIMIT: Duration = Duration::from_secs(30);
 /// Longest list. Units: bytes. Source: our choice; a node has some 1.2 KiB.
 const LONGEST: u64 = 64 << 20;
-/// Share of the nodes that are drained at most. Units: percent. Source: our choice; more than that at once is a fault of
-/// the fabric or of the measurement, at which a person should look first.
+/// Share of the nodes that are drained at most. Units: percent. Source: our choice; more than that at once is a fault
+/// of the fabric or of the measurement, at which a person should look first.
 const DRAINED_AT_MOST: usize = 5;
-/// States of nodes that run jobs as soon as they are not drained; `$` behind one is a maintenance reservation. All others
-/// have troubles that are not ours.
+/// States of nodes that run jobs as soon as they are not drained; `$` behind one is a maintenance reservation. All
+/// others have troubles that are not ours.
 const SOUND: [&str; 11] = [
     "idle",
     "allocated",

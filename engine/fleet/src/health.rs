@@ -1,5 +1,5 @@
-//! The health of one node, as Slurm's `HealthCheckProgram` asks for it every so often: the checks of its host, and a drain
-//! if one fails and no other reason stands. A node is never taken back here.
+//! The health of one node, as Slurm's `HealthCheckProgram` asks for it every so often: the checks of its host, and a
+//! drain if one fails and no other reason stands. A node is never taken back here.
 
 use kelpie_engine::chain;
 use kelpie_examine::job::scheduler::{Scheduler, Step};

@@ -219,7 +219,7 @@ pub fn verdict(document: &QualificationDocument, units: &[Unit]) -> Result<Fleet
     Ok(FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.verdict())
 }
 
-/// The same of a qualification that may not have ended: of whose units some are not done, nobody can say that it is well.
+/// The same of a qualification that may not have ended: a node some of whose units are not done is not well yet.
 ///
 /// # Errors
 /// As `verdict`, or a check is unknown.

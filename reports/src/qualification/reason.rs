@@ -40,7 +40,8 @@ pub fn run_of_reason(reason: &str) -> Option<i64> {
     reason.strip_prefix("kelpie: run=")?.split(' ').next()?.parse().ok()
 }
 
-/// Why a node is drained by the checks of its own host, if one fails: `kelpie: health check=NAME port=mlx5_0/1: words`.
+/// Why a node is drained by the checks of its own host, if one fails: `kelpie: health check=NAME port=mlx5_0/1:
+/// words`.
 pub fn health_reason(checks: &[Check]) -> Option<String> {
     let failed = checks.iter().find(|check| check.state == CheckState::Fail)?;
     let Check { about, name, summary, .. } = failed;

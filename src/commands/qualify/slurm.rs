@@ -1,4 +1,5 @@
-//! `kelpie qualify slurm`: what a qualification and the checks of a host come to in Slurm. The rules live in `kelpie_fleet`.
+//! `kelpie qualify slurm`: what a qualification and the checks of a host come to in Slurm. The rules live in
+//! `kelpie_fleet`.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! `ibnetdiscover`: channel adapters of hosts, the switch that each is connected to, and the groups of switches that share
-//! switches above them. Source of the format: ibnetdiscover(8), "Topology file format".
+//! `ibnetdiscover`: channel adapters of hosts, the switch that each is connected to, and the groups of switches that
+//! share switches above them. Source of the format: ibnetdiscover(8), "Topology file format".
 
 use std::collections::{BTreeMap, BTreeSet};
 

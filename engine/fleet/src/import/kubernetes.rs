@@ -8,8 +8,8 @@ use super::{ImportError, ImportOptions, Named, Source, plain};
 
 /// What makes the file.
 const COMMAND: &str = "kubectl get nodes -o json";
-/// Labels with the switch of a node, the first that it has counts. Source: NVIDIA Topograph, versions 0.x and 1.x; AWS,
-/// whose third layer is next to the node.
+/// Labels with the switch of a node, the first that it has counts. Source: NVIDIA Topograph, versions 0.x and 1.x;
+/// AWS, whose third layer is next to the node.
 const LEAVES: [&str; 3] =
     ["network.topology.nvidia.com/leaf", "fabric.topograph.run/tier-0", "topology.k8s.aws/network-node-layer-3"];
 /// Labels with the switch above.

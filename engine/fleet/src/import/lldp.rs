@@ -1,5 +1,5 @@
-//! `lldpctl -f json` or `json0` of hosts: the neighbour of an interface is the host's leaf. The structure of `json` depends
-//! on how many interfaces and neighbours there are, which `json0` does not (lldpcli(8)); both are read.
+//! `lldpctl -f json` or `json0` of hosts: the neighbour of an interface is the host's leaf. The structure of `json`
+//! depends on how many interfaces and neighbours there are, which `json0` does not (lldpcli(8)); both are read.
 
 use serde_json::Value;
 

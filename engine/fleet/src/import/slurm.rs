@@ -1,5 +1,6 @@
-//! `sinfo --json` and `scontrol show nodes --json`. Of 22.05, and of `scontrol` since 23.02, a node is a part of `nodes`;
-//! of `sinfo` since 23.02 nodes that are alike are a group of `sinfo`. The state is a word and its flags, or a list.
+//! `sinfo --json` and `scontrol show nodes --json`. Of 22.05, and of `scontrol` since 23.02, a node is a part of
+//! `nodes`; of `sinfo` since 23.02 nodes that are alike are a group of `sinfo`. The state is a word and its flags, or
+//! a list.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Slurm's `topology.conf`, plugin `topology/tree`: switches with nodes are leaves, and leaves below one switch are a pod.
+//! Slurm's `topology.conf`, plugin `topology/tree`: switches with nodes are leaves, and leaves below one switch are a
+//! pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
