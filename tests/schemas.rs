@@ -59,6 +59,16 @@ fn what_kelpie_reads_and_writes_fits_its_schema() {
         ("pair", read("tests/guests/pair.yaml")),
         ("pair", read("examples/pair.yaml")),
     ];
+    for nics in
+        ["", ", nics: [{device: mlx5_0, gid_index: 3, rail: 1}, {port: 2}]", ", leaf: l1, pod: p1, labels: {rack: r1}"]
+    {
+        files.push(("inventory", format!("kelpie: inventory/1\nhosts: [{{name: n1, agent: \"10.0.0.1:1\"{nics}}}]\n")));
+    }
+    bench.write("t.conf", "SwitchName=s1 Nodes=n[1-3]\nSwitchName=s2 Switches=s1\n");
+    for json in [&[][..], &["--json"]] {
+        let imported = [&["inventory", "import", "--topology", "t.conf", "--device", "mlx5_0"][..], json].concat();
+        files.push(("inventory", bench.expect(0, &imported)));
+    }
     for seed in 0..20 {
         files.push(("workload", bench.expect(0, &["space", "sample", "full", "--seed", &seed.to_string()])));
     }
@@ -88,6 +98,8 @@ fn what_kelpie_refuses_for_its_form_does_not_fit() {
         ("space", "kelpie: space/1\nqps: {min: 1}\n".to_owned(), "1}", "0}"),
         ("pair", read("tests/guests/pair.yaml"), "gid_index", "gid"),
         ("model", read("engine/simulated/pair/models/F.yaml"), "max_mpps", "max_mqps"),
+        ("inventory", "kelpie: inventory/1\nhosts: [{name: n1, nics: [{device: d}]}]\n".to_owned(), "device", "devise"),
+        ("inventory", "kelpie: inventory/1\nhosts: [{name: n1}]\n".to_owned(), "name", "host"),
         ("model", "kelpie: model/2\nname: m\ndescription: d\nbase: F\n".to_owned(), "base: F", "base: Z"),
     ] {
         let schema = schema(&bench, format);
