@@ -92,8 +92,8 @@ impl Fleet {
 
     /// The covariates of a node when it had been up for some hours: hours since the last incident twice, so that recent
     /// and late ones have a slope of their own, hours in all, how many incidents there were, and for each of some
-    /// categories how many and how many hours for each. Hours are told in those that the fleet has for each incident, so
-    /// that their unit does not count, and a node of few hours is taken for a typical one.
+    /// categories how many and how many hours for each. Hours are told in those that the fleet has for each incident,
+    /// so that their unit does not count, and a node of few hours is taken for a typical one.
     pub fn status(&self, past: &Past, up: f64, categories: usize) -> Vec<f64> {
         self.seen(past).status(up, categories)
     }

@@ -68,6 +68,7 @@ pub const DURATION_SPREAD: f64 = 1.0;
 /// Mean hours of a job. Our choice.
 pub const DURATION: f64 = 24.0;
 
-/// What is published and agreed with. Source: table 4: hours between incidents without checks, hours of checks with all.
+/// What is published and agreed with. Source: table 4: hours between incidents without checks, hours of checks with
+/// all.
 pub const MTBI: f64 = 11.59;
 pub const CHECKED: f64 = 100.40;
