@@ -366,7 +366,7 @@ mod long {
             assert_eq!(found.len(), 1, "{words:?}");
             assert!(Command::new("kill").arg("-9").args(found).status().expect("kill").success());
         };
-        let conf = cluster.bench.path("slurm.conf").display().to_string();
+        let conf = cluster.bench.path("").display().to_string();
         let agent = format!("agent --listen {}:7471 ", cluster.address(40));
         kill([" -N node17 ", &conf]);
         kill([" -N node40 ", &conf]);

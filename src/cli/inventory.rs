@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
 use kelpie_fleet::import::LldpPort;
 
 #[derive(Debug, Subcommand)]
@@ -24,22 +24,22 @@ pub enum InventoryCommand {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "sources", required = true, multiple = true, args = ["slurm", "kubernetes", "topology", "ibnetdiscover", "lldp"])]
+#[command(group = ArgGroup::new("sources").required(true).multiple(true))]
 pub struct ImportInventoryArgs {
     /// What `sinfo --json` or `scontrol show nodes --json` prints, `-` for stdin
-    #[arg(long, value_name = "FILE", conflicts_with = "kubernetes")]
+    #[arg(long, group = "sources", value_name = "FILE", conflicts_with = "kubernetes")]
     pub slurm: Option<PathBuf>,
     /// What `kubectl get nodes -o json` prints
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, group = "sources", value_name = "FILE")]
     pub kubernetes: Option<PathBuf>,
     /// Slurm's topology.conf: leaves are the switches of nodes, pods the switches above them
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, group = "sources", value_name = "FILE")]
     pub topology: Option<PathBuf>,
     /// What `ibnetdiscover` prints: leaves, pods and devices
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, group = "sources", value_name = "FILE")]
     pub ibnetdiscover: Option<PathBuf>,
     /// What `lldpctl -f json0` prints on a host: the neighbour of the interface is the leaf; once for each host
-    #[arg(long, value_name = "HOST/INTERFACE=FILE", value_parser = parse_lldp)]
+    #[arg(long, group = "sources", value_name = "HOST/INTERFACE=FILE", value_parser = parse_lldp)]
     pub lldp: Vec<(LldpPort, PathBuf)>,
     /// Where the agents listen [default: 7471]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]

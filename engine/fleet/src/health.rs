@@ -64,10 +64,12 @@ pub fn examine_node(machine: &Machine, node: Option<&str>, act: bool) -> NodeHea
     let short = || seen.host.trim().split('.').next().unwrap_or_default().to_owned();
     let node = node.map_or_else(short, str::to_owned);
     let count = |state| seen.checks.iter().filter(|check| check.state == state).count();
-    let step =
-        health_reason(&seen.checks).map(|reason| if act { acted(&node, reason) } else { planned(&node, reason) });
+    // Of neither, nothing was looked at.
+    let is_host = machine.has("sys") || machine.has("proc");
+    let reason = health_reason(&seen.checks).filter(|_| is_host);
+    let step = reason.map(|reason| if act { acted(&node, reason) } else { planned(&node, reason) });
     NodeHealth {
-        state: seen.checks.iter().map(|check| check.state).max().unwrap_or(CheckState::Unknown),
+        state: seen.checks.iter().map(|check| check.state).max().filter(|_| is_host).unwrap_or(CheckState::Unknown),
         passed: count(CheckState::Pass),
         unknown: count(CheckState::Unknown),
         node,

@@ -194,7 +194,18 @@ impl Inventory {
     /// # Errors
     /// Only what YAML cannot hold.
     pub fn to_yaml(&self) -> Result<String, serde_yaml::Error> {
-        Ok(format!("kelpie: {}\n{}", Self::FORMAT, serde_yaml::to_string(self)?))
+        let mut document = serde_yaml::to_value(self)?;
+        let hosts = document.get_mut("hosts").and_then(serde_yaml::Value::as_sequence_mut).into_iter().flatten();
+        for (host, written) in self.hosts.iter().zip(hosts) {
+            let nics = written.get_mut("nics").and_then(serde_yaml::Value::as_sequence_mut).into_iter().flatten();
+            for (nic, written) in host.nics.iter().zip(nics) {
+                // What is left out is the default.
+                if let Some(keys) = written.as_mapping_mut().filter(|_| nic.port.tuning == Tuning::default()) {
+                    keys.remove("tuning");
+                }
+            }
+        }
+        Ok(format!("kelpie: {}\n{}", Self::FORMAT, serde_yaml::to_string(&document)?))
     }
 
     /// The inventory as JSON, which is YAML too.
