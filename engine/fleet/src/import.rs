@@ -362,9 +362,14 @@ mod tests {
         assert_eq!(seen, expected);
         let devices: Vec<Option<&str>> = hosts[0].nics.iter().map(|nic| nic.port.device.as_deref()).collect();
         assert_eq!(devices, [Some("mlx5_0"), Some("mlx5_1")]);
-        assert_eq!(imported.notes.len(), 2, "{:?}", imported.notes);
-        assert_eq!(imported.notes[0], "node4: not in ib.txt, so their place is unknown");
-        assert_eq!(imported.notes[1], "ufm1: in ib.txt alone, and left out");
+        let notes = [
+            "node3: the fabric does not know the names of their devices: give --device",
+            "node4: not in ib.txt, so their place is unknown",
+            "ufm1: in ib.txt alone, and left out",
+        ];
+        assert_eq!(imported.notes, notes);
+        let yaml = imported.inventory.to_yaml().expect("YAML");
+        assert!(!yaml.contains("tuning"), "what everybody has is not written: {yaml}");
         let one = import(&sources, &ImportOptions { devices: vec!["mlx5_2".to_owned()], ..options }).expect("sound");
         assert_eq!(one.inventory.hosts[3].nics.len(), 1);
     }

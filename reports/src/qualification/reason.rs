@@ -51,7 +51,7 @@ pub fn health_reason(checks: &[Check]) -> Option<String> {
 
 /// Schedulers keep one line.
 fn one_line(text: &str) -> String {
-    let mut text = clean(text).replace(['\n', '\r', '\t'], " ");
+    let mut text = clean(&text.replace(['\n', '\r', '\t'], " "));
     if let Some((end, _)) = text.char_indices().find(|(at, letter)| at + letter.len_utf8() > LONGEST) {
         text.truncate(end);
     }
