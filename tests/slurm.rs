@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::support::{Bench, Ran};
 
 /// How long the nodes may take to be idle.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A cluster of one user, without root and without munge, in a PID namespace of its own: all of it dies with the test.
 struct Cluster {
@@ -377,7 +377,7 @@ mod long {
         eprintln!("{took:?}");
         assert_eq!((nodes_in(&verdict, "out"), status), (vec![9, 30, 40, 51], Some(1)), "{verdict}");
         assert_eq!(nodes_in(&verdict, "in").len(), 60, "whose daemon alone is gone is well");
-        assert!(took < Duration::from_secs(60), "{took:?}");
+        assert!(took < Duration::from_mins(1), "{took:?}");
         // 5 % of 64 are 3.
         let (applied, status) = cluster.apply(&["--act"]);
         let drained = acts(&applied, "drain");

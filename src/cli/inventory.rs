@@ -20,7 +20,7 @@ pub enum InventoryCommand {
         kelpie inventory import --kubernetes nodes.json --device mlx5_0 > hosts.yaml\n  \
         kelpie inventory import --slurm sinfo.json --ibnetdiscover fabric.txt --partition gpu --state idle > hosts.yaml"
     )]
-    Import(ImportInventoryArgs),
+    Import(Box<ImportInventoryArgs>),
 }
 
 #[derive(Debug, Args)]

@@ -157,7 +157,7 @@ pub enum SlurmCommand {
         Exit status: 0 nothing is left to do, 1 it is, 2 something could not be done.\n\n\
         Examples:\n  kelpie qualify slurm apply\n  kelpie qualify slurm apply 7 --act --drain-at-most 3")]
     Apply(ApplyArgs),
-    /// Examine this host as Slurm's HealthCheckProgram does, and drain its node if a check fails
+    /// Examine this host as Slurm's `HealthCheckProgram` does, and drain its node if a check fails
     #[command(after_help = "Exit status: 0 no check fails, 1 one fails, 2 nobody can say.\n\n\
         Examples:\n  kelpie qualify slurm health\n  kelpie qualify slurm health --node gpu07 --act")]
     Health(HealthArgs),
@@ -179,7 +179,7 @@ pub struct ApplyArgs {
 
 #[derive(Debug, Args)]
 pub struct HealthArgs {
-    /// The node that this host is [default: $SLURMD_NODENAME, or the first part of the host's name]
+    /// The node that this host is [default: `$SLURMD_NODENAME`, or the first part of the host's name]
     #[arg(long, value_name = "NAME", env = "SLURMD_NODENAME")]
     pub node: Option<String>,
     /// Drain it if a check fails, instead of printing the command

@@ -192,8 +192,8 @@ pub fn import(sources: &Sources, options: &ImportOptions) -> Result<Imported, Im
         }
         Some((_, hosts)) => hosts,
         None => {
-            let names: BTreeSet<&String> = topologies.iter().flat_map(|(_, places)| places.hosts.keys()).collect();
-            names.into_iter().map(|name| Named { name: name.clone(), ..Named::default() }).collect()
+            let all: BTreeSet<&String> = topologies.iter().flat_map(|(_, places)| places.hosts.keys()).collect();
+            all.into_iter().map(|name| Named { name: name.clone(), ..Named::default() }).collect()
         }
     };
     if hosts.len() > MOST_HOSTS {
@@ -202,7 +202,7 @@ pub fn import(sources: &Sources, options: &ImportOptions) -> Result<Imported, Im
             format!("{} hosts, and an inventory has {MOST_HOSTS} at most: choose some by --partition", hosts.len());
         return Err(ImportError::File { file, what });
     }
-    hosts.sort_by(|one, other| natural(&one.name).cmp(&natural(&other.name)));
+    hosts.sort_by_cached_key(|host| natural(&host.name));
     let mut nics: BTreeMap<String, Vec<(String, u8)>> = BTreeMap::new();
     for (name, places) in &mut topologies {
         notes.append(&mut places.notes);

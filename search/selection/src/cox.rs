@@ -2,6 +2,8 @@
 //!
 //! Source: Cox 1972; ties and the hazard of the fleet after Breslow 1974.
 
+use std::cmp::Ordering;
+
 use nalgebra::{Cholesky, DMatrix, DVector};
 
 use crate::hazard::{CumulativeHazard, probability};
@@ -100,13 +102,13 @@ impl AtRisk<'_> {
             let mut step = bend.solve(&here.slope);
             let mut there = self.likelihood(&(&factors + &step));
             let mut halvings = 0;
-            while !(there.value >= here.value) && halvings < MOST_STEPS {
+            while there.value.partial_cmp(&here.value).is_none_or(Ordering::is_lt) && halvings < MOST_STEPS {
                 step /= 2.0;
                 there = self.likelihood(&(&factors + &step));
                 halvings += 1;
             }
             let gain = there.value - here.value;
-            if !(gain > settled) {
+            if gain.partial_cmp(&settled).is_none_or(Ordering::is_le) {
                 break;
             }
             factors += step;

@@ -46,7 +46,7 @@ fn apply(args: &ApplyArgs, common: Common) -> anyhow::Result<ExitCode> {
 }
 
 fn health(args: &HealthArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let machine = args.root.as_ref().map_or_else(Machine::live, |root| Machine::recorded(root));
+    let machine = args.root.as_ref().map_or_else(Machine::live, Machine::recorded);
     let health = examine_node(&machine, args.node.as_deref(), args.act);
     if common.json {
         print_json(&health)?;

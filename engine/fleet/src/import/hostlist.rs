@@ -59,7 +59,9 @@ fn of_part(part: &str) -> Result<Vec<String>, String> {
         names = names.iter().flat_map(|name| ends.iter().map(move |end| format!("{name}{before}{end}"))).collect();
         rest = after;
     }
-    names.iter_mut().for_each(|name| name.push_str(rest));
+    for name in &mut names {
+        name.push_str(rest);
+    }
     Ok(names)
 }
 

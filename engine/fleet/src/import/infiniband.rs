@@ -18,6 +18,9 @@ struct Fabric {
     links: BTreeSet<(String, u8, String)>,
 }
 
+/// Names next to each name.
+type Neighbours<'n> = BTreeMap<&'n str, BTreeSet<&'n str>>;
+
 pub(super) fn places(source: &Source, wanted: Option<&BTreeSet<&str>>) -> Result<Places, ImportError> {
     let fabric = read(source)?;
     let names = fabric.switch_names();
@@ -32,8 +35,7 @@ pub(super) fn places(source: &Source, wanted: Option<&BTreeSet<&str>>) -> Result
         wanted.map(|wanted| wanted.iter().flat_map(|name| [*name, name.split('.').next().unwrap_or(name)]).collect());
     let is_wanted = |host: &str| short.as_ref().is_none_or(|wanted| wanted.contains(host));
     // Hosts that are wanted make a switch a leaf: others may be connected to switches above.
-    let (mut hosts_of, mut next_to): (BTreeMap<&str, BTreeSet<&str>>, BTreeMap<&str, BTreeSet<&str>>) =
-        Default::default();
+    let (mut hosts_of, mut next_to): (Neighbours<'_>, Neighbours<'_>) = Default::default();
     for (from, _, to) in &fabric.links {
         if let Some((host, _)) = adapters.get(from.as_str()).filter(|(host, _)| is_wanted(host)) {
             hosts_of.entry(to).or_default().insert(host);

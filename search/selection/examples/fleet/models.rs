@@ -72,7 +72,7 @@ impl Fitted {
         let (mut mean, mut median, mut at, mut before) = (0.0, TRACE_HOURS, 0.0, 0.0);
         for time in grid {
             let hazard = self.hazard(model, status, time).max(before);
-            mean += ((-before).exp() + (-hazard).exp()) / 2.0 * (time - at);
+            mean += f64::midpoint((-before).exp(), (-hazard).exp()) * (time - at);
             if before < std::f64::consts::LN_2 && hazard >= std::f64::consts::LN_2 {
                 median = at + (time - at) * (std::f64::consts::LN_2 - before) / (hazard - before);
             }

@@ -235,7 +235,9 @@ impl Cluster<'_> {
                 } else {
                     self.month.found += bad.len() as f64;
                     self.free.extend(good);
-                    bad.into_iter().for_each(|nth| self.repair(nth));
+                    for nth in bad {
+                        self.repair(nth);
+                    }
                     self.waiting.push_back(job);
                 }
             }
@@ -327,7 +329,9 @@ pub fn month(setting: &Setting, policy: Policy, outlook: &Outlook<'_>, seed: u64
         if let Some(Event::Over { nodes, hours, .. }) = &cluster.pending[nth] {
             let ran = (a::HOURS - (at as f64 / 3600e3 - hours)).clamp(0.0, *hours);
             cluster.month.up += ran * nodes.len() as f64;
-            nodes.iter().for_each(|nth| cluster.slots[*nth].up += ran);
+            for nth in nodes {
+                cluster.slots[*nth].up += ran;
+            }
         }
     }
     let Cluster { slots, mut month, .. } = cluster;
