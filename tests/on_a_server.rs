@@ -13,7 +13,7 @@ use crate::support::{Bench, Ran, SMALL_SPACE};
 use postgres::Server;
 
 fn run_args(database: &str) -> Vec<&str> {
-    let args = ["campaign", "run", "--subsystem", "sim:F", "--space", "small.yaml", "--seed", "2", "--budget", "240"];
+    let args = ["campaign", "run", "--subsystem", "sim:F", "--space", "small.yaml", "--seed", "2", "--budget", "120"];
     [&args[..], &["--set", "sampling.max_events=3000", "--db", database]].concat()
 }
 
@@ -100,7 +100,7 @@ fn commands_say_what_they_say_of_a_file(bench: &Bench, database: &str) {
     let copy = "two-campaign-backup---out-";
     assert_eq!(content(bench, copy, "1"), content(bench, database, "1"));
     let watched = bench.run(&["watch", "1", "--db", database]);
-    assert!(watched.status == Some(0) && watched.stdout.contains("60"), "{watched:?}");
+    assert!(watched.status == Some(0) && watched.stdout.contains("120"), "{watched:?}");
     bench.expect(0, &["campaign", "rm", "1", "--yes", "--db", database]);
     let secret = database.replace("user=kelpie", "user=kelpie&password=secret");
     let refused = bench.run(&["campaign", "show", "1", "--db", &secret]);
