@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::evidence;
 use crate::fleet_verdict::{FleetState, FleetVerdict, NodeFault, NodeQualification};
 use crate::judged::{Judged, Way, implausible};
 use crate::learn::{Criteria, Criterion, LearnError, LearnOptions};
@@ -22,6 +23,10 @@ pub struct FleetJudge<'u> {
     criteria: Criteria,
     without: BTreeMap<String, String>,
     noisy: BTreeMap<String, f64>,
+    /// Metrics that say nothing of a node's health though some criterion is there, and why.
+    blind: BTreeMap<String, String>,
+    /// What hosts measured in another unit than most.
+    odd: Vec<(&'u str, String)>,
     /// By metric, with the component: by direction the best that was measured, how good it is, and whether it is slow.
     metrics: BTreeMap<String, BTreeMap<Way<'u>, Judged<'u>>>,
     numbers: HashMap<&'u str, usize>,
@@ -55,9 +60,11 @@ impl<'u> FleetJudge<'u> {
                 }
             }
         }
-        let (without, noisy) = (BTreeMap::new(), BTreeMap::new());
+        let odd = evidence::other_units(&mut best);
+        let (without, noisy, blind) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let numbers = hosts.iter().enumerate().map(|(number, host)| (host.as_str(), number)).collect();
-        let mut judge = Self { hosts, units, criteria: Criteria::default(), without, noisy, metrics: best, numbers };
+        let criteria = Criteria::default();
+        let mut judge = Self { hosts, units, criteria, without, noisy, blind, odd, metrics: best, numbers };
         judge.learn(given, options)?;
         judge.hold();
         Ok(judge)
@@ -67,10 +74,16 @@ impl<'u> FleetJudge<'u> {
         for (name, judged) in &self.metrics {
             let base = base_name(name);
             if let Some(criterion) = given.metrics.get(name).or_else(|| given.metrics.get(base)) {
-                self.criteria.metrics.insert(name.clone(), criterion.clone());
+                let (its, measured) = (&criterion.direction.unit, unit_of(judged));
+                if its == measured || its.is_empty() {
+                    self.criteria.metrics.insert(name.clone(), criterion.clone());
+                } else {
+                    let other = format!("its criterion is in `{its}`, and `{measured}` was measured");
+                    self.without.insert(name.clone(), other);
+                }
                 continue;
             }
-            let stem = base.split('.').next().unwrap_or(base);
+            let stem = stem(name);
             let of = |map: &BTreeMap<String, f64>| {
                 map.get(name).or_else(|| map.get(base)).or_else(|| map.get(stem)).copied()
             };
@@ -85,6 +98,11 @@ impl<'u> FleetJudge<'u> {
             let criterion = learner.criterion(name, asked, of(&options.floors))?;
             if criterion.alpha < asked {
                 self.noisy.insert(name.clone(), 1.0 - criterion.alpha);
+            }
+            // What is known to vary is asked for by an alpha of its own, and is not what a node is well by.
+            if of(&options.alphas).is_none() {
+                let blind = evidence::blind(&learner, &criterion);
+                self.blind.extend(blind.map(|why| (name.clone(), why)));
             }
             self.criteria.metrics.insert(name.clone(), criterion);
         }
@@ -129,11 +147,42 @@ impl<'u> FleetJudge<'u> {
         let mut next: BTreeSet<UnitKey> = alone.map(|(_, judged)| judged.unit.key.clone()).collect();
         next.extend(self.pairs().iter().flat_map(|group| group.questions(&times, is_there)));
         next.extend(self.alone_in_pairs(&gone));
+        next.extend(self.behind());
         next.retain(|key| {
             key.hosts.iter().all(|host| !gone.contains_key(host.as_str()))
                 && times.get(key).copied().unwrap_or_default() < TIMES
         });
         next.into_iter().collect()
+    }
+
+    /// Pairs of hosts that are behind with those that are ahead, where the middle is doubtful: whoever is fast with them
+    /// was slow by its partner.
+    fn behind(&self) -> Vec<UnitKey> {
+        let mut next = Vec::new();
+        for (name, judged) in self.metrics.iter().filter(|(name, _)| self.blind.contains_key(*name)) {
+            let Some(criterion) = self.criteria.metrics.get(name) else { continue };
+            let (mut ahead, mut all) = (BTreeSet::new(), BTreeSet::new());
+            for ((from, to), judged) in judged {
+                let Some(to) = to else { continue };
+                all.extend([*from, *to]);
+                if judged.is_ahead(criterion) {
+                    ahead.extend([*from, *to]);
+                }
+            }
+            let Some(key) = judged.values().next().map(|judged| &judged.unit.key) else { continue };
+            let ahead: Vec<&str> = ahead.into_iter().collect();
+            for (nth, host) in all.into_iter().filter(|host| !ahead.contains(host)).enumerate() {
+                let is_new = |partner: &&&str| {
+                    !judged.contains_key(&(host, Some(**partner))) && !judged.contains_key(&(**partner, Some(host)))
+                };
+                for partner in ahead.iter().cycle().skip(nth).take(ahead.len()).filter(is_new).take(PARTNERS) {
+                    let mut hosts = vec![host.to_owned(), (*partner).to_owned()];
+                    hosts.sort();
+                    next.push(UnitKey { hosts, ..key.clone() });
+                }
+            }
+        }
+        next
     }
 
     /// What was done of each check and component, by host: whether anything was measured.
@@ -247,6 +296,11 @@ impl<'u> FleetJudge<'u> {
         for group in &pairs {
             group.say(&slow, &mut nodes, &mut between);
         }
+        for (host, why) in self.odd.iter().cloned().chain(self.unheld()).chain(evidence::missing(&self.metrics)) {
+            if let Some(node) = nodes.get_mut(host).filter(|node| node.faults.is_empty()) {
+                node.unsure.push(why);
+            }
+        }
         for node in nodes.values_mut() {
             let badness = |fault: &NodeFault| fault.measured.as_ref().map_or(-1.0, |measured| measured.similarity);
             node.faults.sort_by(|one, other| badness(one).total_cmp(&badness(other)));
@@ -262,6 +316,23 @@ impl<'u> FleetJudge<'u> {
         let cannot = impossible.iter().map(|(check, why)| ((*check).to_owned(), format!("no host can do it: {why}")));
         let without = self.without.iter().map(|(metric, why)| (metric.clone(), why.clone())).chain(cannot).collect();
         FleetVerdict { nodes, between, criteria: self.criteria, without, noisy: self.noisy }
+    }
+
+    /// Hosts of whose values of a metric, at all distances, none is held against anything that would show a fault.
+    fn unheld(&self) -> Vec<(&'u str, String)> {
+        let mut unheld: BTreeMap<(&str, &str, &'u str), Option<String>> = BTreeMap::new();
+        for (name, judged) in &self.metrics {
+            let component = name.split_once('[').map_or("", |(_, component)| component);
+            let is_held = self.criteria.metrics.contains_key(name) && !self.blind.contains_key(name);
+            let why = || self.blind.get(name).or_else(|| self.without.get(name)).map(|why| format!("{name}: {why}"));
+            for host in judged.keys().flat_map(|(from, to)| std::iter::once(*from).chain(*to)) {
+                let kept = unheld.entry((stem(name), component, host)).or_insert_with(why);
+                if is_held {
+                    *kept = None;
+                }
+            }
+        }
+        unheld.into_iter().filter_map(|((.., host), why)| Some((host, why?))).collect()
     }
 
     /// What failed once and went well afterwards, what was left out with hosts that are gone, what a host cannot do.
@@ -321,6 +392,16 @@ fn alone(
 
 fn full_name(metric: &str, component: &str) -> String {
     if component.is_empty() { metric.to_owned() } else { format!("{metric}[{component}]") }
+}
+
+/// A metric without its distance and its component.
+pub(crate) fn stem(name: &str) -> &str {
+    let base = base_name(name);
+    base.split('.').next().unwrap_or(base)
+}
+
+fn unit_of<'j>(judged: &'j BTreeMap<Way<'_>, Judged<'_>>) -> &'j str {
+    judged.values().next().map_or("", |judged| judged.value.unit.as_str())
 }
 
 fn base_name(name: &str) -> &str {

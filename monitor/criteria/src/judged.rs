@@ -37,6 +37,11 @@ impl Judged<'_> {
         }
     }
 
+    /// Whether what is at the criterion would be slow next to it, and it is to be believed.
+    pub fn is_ahead(&self, criterion: &Criterion) -> bool {
+        is_ahead(self.value.typical(), criterion)
+    }
+
     /// As what is wrong with a node.
     pub fn fault(&self, measured: MeasuredFault, detail: String) -> NodeFault {
         let key = &self.unit.key;
@@ -44,11 +49,21 @@ impl Judged<'_> {
     }
 }
 
+/// Whether what is at the criterion would be slow next to a value, and the value is to be believed.
+pub fn is_ahead(value: f64, criterion: &Criterion) -> bool {
+    let alike = times(value, criterion.typical(), criterion) * criterion.alpha;
+    (1.0..=IMPLAUSIBLE).contains(&alike)
+}
+
+fn times(got: f64, want: f64, criterion: &Criterion) -> f64 {
+    match criterion.direction.better {
+        Better::Higher => got / want,
+        Better::Lower => want / got,
+    }
+}
+
 /// How many times better a value is than it can be, if so: the more values vary, the better some are.
 pub fn implausible(measured: &MeasuredFault, criterion: &Criterion) -> Option<f64> {
-    let times = match criterion.direction.better {
-        Better::Higher => measured.got / measured.want,
-        Better::Lower => measured.want / measured.got,
-    };
+    let times = times(measured.got, measured.want, criterion);
     (times * criterion.alpha > IMPLAUSIBLE).then_some(times)
 }

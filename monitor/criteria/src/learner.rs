@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::judged::{Judged, Way};
+use crate::judged::{Judged, Way, is_ahead};
 use crate::learn::{Criterion, LearnError, is_below};
 use crate::results::{Better, Direction};
 use crate::similarity::Norm;
@@ -22,7 +22,8 @@ const LEAST_ALPHA: f64 = 0.1;
 #[derive(Debug)]
 pub struct HostLearner {
     direction: Direction,
-    /// The median of each host's values, the best first.
+    /// The median of each host's values, the best first; of two middle values the better one, which is one that the
+    /// host has shown, where the mean of a fast and a slow partner is neither.
     hosts: Vec<f64>,
     /// All values, the best first.
     values: Vec<f64>,
@@ -54,7 +55,7 @@ impl HostLearner {
         };
         let middle = |values: Vec<f64>| {
             let values = in_order(values);
-            f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
+            values[(values.len() - 1) / 2]
         };
         let hosts = in_order(of_host.into_values().map(middle).collect());
         let values = in_order(values);
@@ -68,11 +69,16 @@ impl HostLearner {
         self.hosts.len()
     }
 
+    /// Hosts next to which those at the criterion would be slow; not those that are too good to be believed.
+    pub fn ahead(&self, criterion: &Criterion) -> usize {
+        self.hosts.iter().filter(|value| is_ahead(**value, criterion)).count()
+    }
+
     /// The middle of the hosts; of two, the better one, because a bad host makes its partner's only pair slow, too.
     ///
     /// # Errors
     /// The middle is below the floor, or alpha is no share.
-    pub fn criterion(self, name: &str, alpha: f64, floor: Option<f64>) -> Result<Criterion, LearnError> {
+    pub fn criterion(&self, name: &str, alpha: f64, floor: Option<f64>) -> Result<Criterion, LearnError> {
         if !(alpha > 0.0 && alpha < 1.0) {
             return Err(LearnError::Alpha(alpha));
         }
@@ -96,7 +102,7 @@ impl HostLearner {
             alpha: alpha.min(seen),
             norm: Norm::default(),
             floor,
-            direction: self.direction,
+            direction: self.direction.clone(),
         })
     }
 }

@@ -3,6 +3,7 @@
 //! readers, no randomness.
 
 mod decide;
+mod evidence;
 mod fleet;
 mod fleet_verdict;
 mod judged;

@@ -158,3 +158,68 @@ fn a_check_that_no_host_can_do_says_nothing_of_hosts() {
     let verdict = judge(&hosts, &units).verdict();
     assert_eq!(verdict.count(FleetState::Unknown), 3, "some can: {verdict:?}");
 }
+
+/// All questions are answered by hosts of these speeds, a pair by its slower end.
+fn ask_all(hosts: &[String], mut units: Vec<Unit>, speed: &dyn Fn(&str) -> f64) -> Vec<Unit> {
+    for _ in 0..4 {
+        for UnitKey { hosts, .. } in judge(hosts, &units).questions() {
+            let slower = speed(&hosts[0]).min(speed(&hosts[1]));
+            units.push(pair(&hosts[0], &hosts[1], slower, slower));
+        }
+    }
+    units
+}
+
+#[test]
+fn two_slow_hosts_of_six_are_out_though_two_thirds_of_the_first_pairs_are_slow() {
+    let hosts = hosts(6);
+    let speed = |host: &str| if ["n1", "n2"].contains(&host) { 50.0 } else { 98.0 };
+    let first = vec![pair("n1", "n4", 50.0, 50.0), pair("n2", "n5", 50.0, 50.0), pair("n3", "n6", 98.0, 98.0)];
+    assert_eq!(judge(&hosts, &first).verdict().count(FleetState::In), 0, "the middle is a slow pair");
+    let verdict = judge(&hosts, &ask_all(&hosts, first, &speed)).verdict();
+    let out: Vec<&str> =
+        verdict.nodes.iter().filter(|(_, node)| node.state == FleetState::Out).map(|(n, _)| &**n).collect();
+    assert_eq!((out, verdict.count(FleetState::In)), (vec!["n1", "n2"], 4), "{verdict:#?}");
+}
+
+#[test]
+fn one_slow_host_of_three_is_out() {
+    let hosts = hosts(3);
+    let speed = |host: &str| if host == "n3" { 50.0 } else { 98.0 };
+    let first = vec![pair("n1", "n2", 98.0, 98.0), pair("n2", "n3", 50.0, 50.0)];
+    let verdict = judge(&hosts, &ask_all(&hosts, first, &speed)).verdict();
+    assert_eq!(verdict.nodes["n3"].state, FleetState::Out, "{verdict:#?}");
+    assert_eq!(verdict.count(FleetState::In), 2);
+}
+
+#[test]
+fn nobody_is_in_by_a_metric_of_which_half_would_not_show() {
+    let hosts = hosts(4);
+    let speeds = [100.0, 60.0, 45.0, 30.0];
+    let unit = |(host, speed): (&String, f64)| unit("m", &[host], &[(host, None, speed)]);
+    let units: Vec<Unit> = hosts.iter().zip(speeds).map(unit).collect();
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!(verdict.count(FleetState::In), 0, "{verdict:#?}");
+    assert!(verdict.nodes["n2"].unsure[0].starts_with("m: hosts differ so much"), "{verdict:#?}");
+}
+
+#[test]
+fn a_metric_that_is_missing_or_in_another_unit_leaves_its_host_unknown() {
+    let hosts = hosts(5);
+    let all = |host: &str| {
+        let mut both = unit("c", &[host], &[(host, None, 9.0), (host, None, 9.0)]);
+        let Outcome::Values(values) = &mut both.outcome else { panic!("values") };
+        ["c.a", "c.b"].into_iter().zip(&mut *values).for_each(|(name, value)| name.clone_into(&mut value.metric));
+        match host {
+            "n1" => drop(values.pop()),
+            "n2" => "MB/s".clone_into(&mut values[1].unit),
+            _ => {}
+        }
+        both
+    };
+    let units: Vec<Unit> = hosts.iter().map(|host| all(host)).collect();
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!(verdict.nodes["n1"].unsure, ["c.b is missing, which most others have"]);
+    assert_eq!(verdict.nodes["n2"].unsure[0], "c.b is in `MB/s` and not in `Gb/s` as of others");
+    assert_eq!((verdict.count(FleetState::In), verdict.count(FleetState::Unknown)), (3, 2), "{verdict:#?}");
+}
