@@ -80,11 +80,17 @@ fn a_fleet_of_four_guests_names_the_slow_the_delayed_and_the_dead_and_goes_on_af
     let lab = DualPortLab::up();
     let fleet = Fleet::start(&lab);
     // Emulated loopback is as fast as the processor that guests share lets it be.
-    let plan = "run /run/lab/hosts.yaml --plan pair";
-    let (healthy, verdict) = fleet.states("run /run/lab/hosts.yaml --plan all_pairs,incast_3", "");
-    assert_eq!(healthy, ["in"; 4]);
+    let plan = "run /run/lab/hosts.yaml --plan pair --criteria /run/lab/criteria.json";
+    let (healthy, mut verdict) = fleet.states("run /run/lab/hosts.yaml --plan all_pairs,incast_3", "");
+    // Four hosts that vary may be too few to learn from, and then all are unknown.
+    assert!(healthy.iter().all(|state| state != "out"), "{verdict}");
     // Each host is in three pairs, of which two metrics count both ways, and each way's agreement, and in an incast.
     assert!(verdict["nodes"].as_object().expect("nodes").values().all(|node| node["values"] == 3 * 6 + 2));
+    // What they measured is what later runs are held against, as far apart as guests on few cores are.
+    for (metric, criterion) in verdict["criteria"]["metrics"].as_object_mut().expect("criteria") {
+        criterion["alpha"] = if metric.starts_with("pair_bandwidth") { 0.4.into() } else { 0.15.into() };
+    }
+    fs::write(lab.dir.join("share/criteria.json"), verdict["criteria"].to_string()).expect("the share is writable");
     for (host, fault) in [("d", ["--rate", "1mbit"]), ("c", ["--delay", "20ms"]), ("b", ["--loss", "5%"])] {
         fleet.at_ports(host, &fault);
         let (states, verdict) = fleet.states(plan, "");
@@ -95,7 +101,7 @@ fn a_fleet_of_four_guests_names_the_slow_the_delayed_and_the_dead_and_goes_on_af
     // A guest that is dead in the middle costs its own units only, and a controller that is killed none.
     lab.in_guest("d", "(sleep 4; kill -STOP $(cat /run/fleet.pid)) >/dev/null 2>&1 &");
     let killed = format!(
-        "({RUN} run /run/lab/hosts.yaml --plan all_pairs --db /run/fleet.db --at-once 1 & echo $! >/run/controller.pid; \
+        "({RUN} run /run/lab/hosts.yaml --plan all_pairs --criteria /run/lab/criteria.json --db /run/fleet.db --at-once 1 & echo $! >/run/controller.pid; \
          sleep 6; kill -9 $(cat /run/controller.pid)) >/dev/null 2>&1;"
     );
     let (states, verdict) = fleet.states("resume", &killed);

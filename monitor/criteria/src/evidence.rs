@@ -10,8 +10,8 @@ use crate::learner::HostLearner;
 /// A criterion by which half of what is healthy is no fault says of no node that it is well. Source: our choice; links
 /// that lose half of their lanes are half as fast.
 const LEAST_ALPHA: f64 = 0.5;
-/// One host in so many that is ahead of the middle makes the middle doubtful. Source: our choice: with one partner each,
-/// two bad hosts of six make four slow, and of 64 hosts, as many as 15 are bad before that is so.
+/// One host in so many that is ahead of the middle makes the middle doubtful. Source: our choice: with one partner
+/// each, two bad hosts of six make four slow, and of 64 hosts, as many as 15 are bad before that is so.
 const ONE_IN: usize = 4;
 
 type Judgements<'u> = BTreeMap<Way<'u>, Judged<'u>>;

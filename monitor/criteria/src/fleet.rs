@@ -155,8 +155,8 @@ impl<'u> FleetJudge<'u> {
         next.into_iter().collect()
     }
 
-    /// Pairs of hosts that are behind with those that are ahead, where the middle is doubtful: whoever is fast with them
-    /// was slow by its partner.
+    /// Pairs of hosts that are behind with those that are ahead, where the middle is doubtful: whoever is fast with
+    /// them was slow by its partner.
     fn behind(&self) -> Vec<UnitKey> {
         let mut next = Vec::new();
         for (name, judged) in self.metrics.iter().filter(|(name, _)| self.blind.contains_key(*name)) {

@@ -14,6 +14,8 @@ pub const ENOUGH: usize = 3;
 const NOISE: f64 = 5.0;
 /// By how much more with few hosts, times their number. Source: our choice, by `examples/alarms.rs`.
 const FEW: f64 = 4.0;
+/// Values of a host that are more alike than this differ by noise alone. Source: our choice.
+const ONE_VALUE: f64 = 0.75;
 /// The least alpha: what is ten times slower is slow, whatever the noise.
 const LEAST_ALPHA: f64 = 0.1;
 
@@ -22,8 +24,8 @@ const LEAST_ALPHA: f64 = 0.1;
 #[derive(Debug)]
 pub struct HostLearner {
     direction: Direction,
-    /// The median of each host's values, the best first; of two middle values the better one, which is one that the
-    /// host has shown, where the mean of a fast and a slow partner is neither.
+    /// The median of each host's values, the best first; of two middle values that are far apart the better one,
+    /// because the mean of a fast and a slow partner is neither.
     hosts: Vec<f64>,
     /// All values, the best first.
     values: Vec<f64>,
@@ -55,7 +57,8 @@ impl HostLearner {
         };
         let middle = |values: Vec<f64>| {
             let values = in_order(values);
-            values[(values.len() - 1) / 2]
+            let (better, worse) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+            if better.min(worse) > ONE_VALUE * better.max(worse) { f64::midpoint(better, worse) } else { better }
         };
         let hosts = in_order(of_host.into_values().map(middle).collect());
         let values = in_order(values);
