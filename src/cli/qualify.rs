@@ -154,7 +154,7 @@ pub struct HowArgs {
 pub enum SlurmCommand {
     /// Drain nodes that are out, and resume nodes that are in and were drained by a qualification
     #[command(after_help = "Nodes of other reasons are left alone, and nodes of which nobody can say.\n\n\
-        Exit status: 0 nothing is left to do, 1 it is, 2 something could not be done.\n\n\
+        Exit status: 0 nothing is left to do, 1 something is, 2 a command failed.\n\n\
         Examples:\n  kelpie qualify slurm apply\n  kelpie qualify slurm apply 7 --act --drain-at-most 3")]
     Apply(ApplyArgs),
     /// Examine this host as Slurm's `HealthCheckProgram` does, and drain its node if a check fails
