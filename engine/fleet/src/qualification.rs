@@ -115,6 +115,10 @@ impl Qualification {
     /// There is no such plan, or the store cannot be written.
     pub fn begin(mut store: Store, document: QualificationDocument) -> anyhow::Result<Self> {
         FleetMap::new(&document.inventory, &document.plan).units()?;
+        if !(document.options.alpha > 0.0 && document.options.alpha < 1.0) {
+            // Found at the end, a run that cannot be judged would be stored.
+            return Err(LearnError::Alpha(document.options.alpha).into());
+        }
         let id = store.begin_qualification(&serde_json::to_string(&document)?)?;
         Ok(Self { id, store, document, units: Vec::new() })
     }
@@ -150,7 +154,7 @@ impl Qualification {
         kelpie_agent::most_files();
         let mut scan = Scan::new(&document.inventory, &document.plan, times, at_once);
         let mut next: Vec<PlannedUnit> = {
-            let done: BTreeSet<&UnitKey> = self.units.iter().map(|unit| &unit.key).collect();
+            let done = done(&self.units);
             planned.iter().filter(|unit| !done.contains(&unit.key)).cloned().collect()
         };
         let mut is_stopped = false;
@@ -169,9 +173,11 @@ impl Qualification {
         runtime.shutdown_background();
         let mut verdict = verdict(&document, &self.units)?;
         let lacking = lacking(&planned, &self.units);
-        let is_whole = lacking.is_empty() && !is_stopped;
+        // Who serves somebody else now may be asked later.
+        let done = done(&self.units);
+        let is_whole = !is_stopped && planned.iter().all(|unit| done.contains(&unit.key));
         for (host, count) in lacking {
-            verdict.lacks(&host, count, "the time was over");
+            verdict.lacks(&host, count, "the run ended before");
         }
         if is_whole {
             self.store.end_qualification(self.id, &serde_json::to_string(&verdict)?)?;
@@ -227,7 +233,7 @@ pub fn verdict_so_far(document: &QualificationDocument, units: &[Unit]) -> anyho
     let mut verdict = verdict(document, units)?;
     let planned = FleetMap::new(&document.inventory, &document.plan).units()?;
     for (host, count) in lacking(&planned, units) {
-        verdict.lacks(&host, count, "the time was over");
+        verdict.lacks(&host, count, "the run ended before");
     }
     Ok(verdict)
 }
@@ -239,6 +245,11 @@ fn questions(document: &QualificationDocument, units: &[Unit]) -> Result<Vec<Uni
 
 fn names(document: &QualificationDocument) -> Vec<String> {
     document.inventory.hosts.iter().map(|host| host.name.clone()).collect()
+}
+
+/// The units that are not to be done again.
+fn done(units: &[Unit]) -> BTreeSet<&UnitKey> {
+    units.iter().filter(|unit| !unit.outcome.is_not_asked()).map(|unit| &unit.key).collect()
 }
 
 /// Units of each host that were planned and not done.

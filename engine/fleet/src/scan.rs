@@ -10,7 +10,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use kelpie_agent::Security;
 use kelpie_agent::client::{AgentClient, ClientError};
 use kelpie_agent::pair::controller_name;
-use kelpie_criteria::{HostFailure, Outcome, Unit};
+use kelpie_criteria::{HostFailure, NOT_ASKED, Outcome, Unit};
 use kelpie_engine::chain;
 use kelpie_engine::verbs_host::Port;
 use tokio::time::Instant;
@@ -28,6 +28,10 @@ pub const MOST_AT_ONCE: usize = 1024;
 const LONGEST_ANSWER: usize = 64 << 10;
 /// Times in a row that a host fails before it is asked no more. Source: our choice; a connection may be lost once.
 const STRIKES: u32 = 2;
+/// How soon an agent is asked again whose last controller is leaving, and how often. Source: our choice; together as
+/// long as a step may take.
+const LEAVING: Duration = Duration::from_millis(250);
+const LEAVING_TRIES: u32 = 16;
 /// How often it is looked whether somebody wants to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -255,11 +259,8 @@ impl Scan {
 
 /// Whether a host that cannot do this may do another check.
 fn keeps_on(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Unsupported(failure) if !failure.reason.starts_with(NOT_ASKED))
+    matches!(outcome, Outcome::Unsupported(_)) && !outcome.is_not_asked()
 }
-
-/// What reasons of hosts begin with that do not let themselves be asked.
-const NOT_ASKED: &str = "it could not be asked: ";
 
 fn reason(outcome: &Outcome) -> String {
     match outcome {
@@ -326,8 +327,16 @@ impl Shared {
         let connecting = unit.hosts.iter().zip(clients.iter_mut()).map(|(host, client)| async move {
             if client.is_none() {
                 let address = &self.addresses[*host];
-                *client =
-                    Some(AgentClient::connect_for(address, &self.security, &self.controller, LONGEST_ANSWER).await?);
+                let connect = || AgentClient::connect_for(address, &self.security, &self.controller, LONGEST_ANSWER);
+                let mut tries = 0;
+                *client = loop {
+                    match connect().await {
+                        // A controller that was killed just now is still on its way out.
+                        Err(ClientError::Busy { leaving: true, .. }) if tries < LEAVING_TRIES => tries += 1,
+                        connected => break Some(connected?),
+                    }
+                    tokio::time::sleep(LEAVING).await;
+                };
             }
             Ok(())
         });

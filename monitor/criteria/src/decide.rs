@@ -73,6 +73,16 @@ impl PairTable {
         }
     }
 
+    /// Hosts all of whose partners are bad: a slow pair of theirs would be slow whatever they are.
+    pub fn lonely(&self, bad: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut lonely: BTreeSet<usize> = self.pairs.keys().flat_map(|(one, other)| [*one, *other]).collect();
+        for (one, other) in self.pairs.keys().filter(|(one, other)| !bad.contains(one) && !bad.contains(other)) {
+            lonely.remove(one);
+            lonely.remove(other);
+        }
+        lonely.difference(bad).copied().collect()
+    }
+
     /// Pairs to measure next, so that each slow one has an answer: an end with too few pairs of its own is measured
     /// with hosts that are fast with all others. `is_there` says which hosts still answer.
     pub fn questions(&self, hosts: usize, is_there: impl Fn(usize) -> bool) -> Vec<(usize, usize)> {
@@ -86,10 +96,13 @@ impl PairTable {
             }
         }
         let is_good = |host: usize| count.contains_key(&host) && slow.get(&host) == Some(&0);
+        let bad: BTreeSet<usize> = decision.hosts.iter().map(|(host, ..)| *host).collect();
+        let lonely = self.lonely(&bad);
         let mut asked: BTreeSet<(usize, usize)> = BTreeSet::new();
         let mut load: BTreeMap<usize, usize> = BTreeMap::new();
-        for (one, other) in decision.open.iter().chain(&decision.between) {
-            for host in [*one, *other] {
+        let ends = decision.open.iter().chain(&decision.between).map(|(one, other)| vec![*one, *other]);
+        for hosts_of_pair in ends.chain([lonely.iter().copied().collect()]) {
+            for host in hosts_of_pair {
                 let others = (0..hosts).map(|step| (host + 1 + step) % hosts);
                 let mut partners: Vec<usize> = others
                     .filter(|partner| *partner != host && is_there(*partner) && is_good(*partner))
@@ -97,7 +110,8 @@ impl PairTable {
                     .collect();
                 // The same few are not asked for all.
                 partners.sort_by_key(|partner| load.get(partner).copied().unwrap_or_default());
-                let has = count.get(&host).copied().unwrap_or_default();
+                // Pairs with bad hosts say nothing.
+                let has = if lonely.contains(&host) { 0 } else { count.get(&host).copied().unwrap_or_default() };
                 for partner in partners.into_iter().take(PARTNERS.min((ENOUGH + 1).saturating_sub(has))) {
                     *load.entry(partner).or_default() += 1;
                     asked.insert((host.min(partner), host.max(partner)));

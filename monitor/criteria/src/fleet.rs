@@ -73,20 +73,21 @@ impl<'u> FleetJudge<'u> {
     fn learn(&mut self, given: &Criteria, options: &LearnOptions) -> Result<(), LearnError> {
         for (name, judged) in &self.metrics {
             let base = base_name(name);
+            let stem = stem(name);
+            let of = |map: &BTreeMap<String, f64>| {
+                map.get(name).or_else(|| map.get(base)).or_else(|| map.get(stem)).copied()
+            };
             if let Some(criterion) = given.metrics.get(name).or_else(|| given.metrics.get(base)) {
                 let (its, measured) = (&criterion.direction.unit, unit_of(judged));
                 if its == measured || its.is_empty() {
-                    self.criteria.metrics.insert(name.clone(), criterion.clone());
+                    let floor = of(&options.floors).or(criterion.floor);
+                    self.criteria.metrics.insert(name.clone(), Criterion { floor, ..criterion.clone() });
                 } else {
                     let other = format!("its criterion is in `{its}`, and `{measured}` was measured");
                     self.without.insert(name.clone(), other);
                 }
                 continue;
             }
-            let stem = stem(name);
-            let of = |map: &BTreeMap<String, f64>| {
-                map.get(name).or_else(|| map.get(base)).or_else(|| map.get(stem)).copied()
-            };
             let learner = HostLearner::new(judged);
             if learner.hosts() < ENOUGH {
                 let few =
@@ -105,6 +106,13 @@ impl<'u> FleetJudge<'u> {
                 self.blind.extend(blind.map(|why| (name.clone(), why)));
             }
             self.criteria.metrics.insert(name.clone(), criterion);
+        }
+        let is_measured = |floor: &String| {
+            self.metrics.keys().any(|name| [name.as_str(), base_name(name), stem(name)].contains(&floor.as_str()))
+        };
+        let unknown: Vec<&String> = options.floors.keys().filter(|floor| !is_measured(floor)).collect();
+        for floor in unknown {
+            self.without.insert(floor.clone(), "it has a floor, and nothing of this name was measured".to_owned());
         }
         Ok(())
     }
@@ -208,9 +216,15 @@ impl<'u> FleetJudge<'u> {
             }
             let measured: Vec<&str> =
                 hosts.iter().filter(|(_, is_measured)| **is_measured).map(|(host, _)| *host).collect();
-            let alone = hosts.iter().filter(|(host, is_measured)| !**is_measured && !gone.contains_key(*host));
-            for (nth, (host, _)) in alone.enumerate() {
-                for partner in measured.iter().cycle().skip(nth).take(PARTNERS.min(measured.len())) {
+            let alone: Vec<&str> = (hosts.iter())
+                .filter(|(host, is_measured)| !**is_measured && !gone.contains_key(*host))
+                .map(|(host, _)| *host)
+                .collect();
+            // If the partners of all failed, those that are left have each other.
+            let partners = if measured.is_empty() { &alone } else { &measured };
+            for (nth, host) in alone.iter().enumerate() {
+                let others = partners.iter().cycle().skip(nth).take(partners.len()).filter(|partner| *partner != host);
+                for partner in others.take(PARTNERS) {
                     let mut hosts = vec![(*host).to_owned(), (*partner).to_owned()];
                     hosts.sort();
                     let (check, component) = (check.to_owned(), component.to_owned());
@@ -227,11 +241,11 @@ impl<'u> FleetJudge<'u> {
         let mut possible = BTreeSet::new();
         for unit in self.units {
             match &unit.outcome {
-                Outcome::Unsupported(failure) => {
+                Outcome::Unsupported(failure) if !unit.outcome.is_not_asked() => {
                     impossible.entry(unit.key.check.as_str()).or_insert(failure.reason.as_str());
                 }
                 Outcome::Values(_) => _ = possible.insert(unit.key.check.as_str()),
-                Outcome::Failed(_) | Outcome::Skipped(_) => {}
+                _ => {}
             }
         }
         impossible.retain(|check, _| !possible.contains(check));
@@ -342,6 +356,8 @@ impl<'u> FleetJudge<'u> {
         gone: &BTreeSet<String>,
         impossible: &BTreeMap<&str, &str>,
     ) {
+        let is_over = |unit: &&Unit| !unit.outcome.is_not_asked();
+        let answered: BTreeSet<&UnitKey> = self.units.iter().filter(is_over).map(|unit| &unit.key).collect();
         for unit in self.units {
             let check = &unit.key.check;
             match &unit.outcome {
@@ -352,7 +368,9 @@ impl<'u> FleetJudge<'u> {
                         node.unsure.push(format!("{check} failed once: {}", failure.reason));
                     }
                 }
-                Outcome::Unsupported(_) if impossible.contains_key(check.as_str()) => {}
+                Outcome::Unsupported(_) if impossible.contains_key(check.as_str()) && !unit.outcome.is_not_asked() => {}
+                // It was asked later.
+                outcome if outcome.is_not_asked() && answered.contains(&unit.key) => {}
                 Outcome::Unsupported(failure) => {
                     if let Some(node) = nodes.get_mut(&failure.host) {
                         node.unsure.push(format!("cannot do {check}: {}", failure.reason));

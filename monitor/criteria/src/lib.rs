@@ -27,4 +27,4 @@ pub use learn::{
 pub use results::{Better, Direction, MetricResults, Results, ResultsError, ResultsReader};
 pub use similarity::{Norm, one_sided, similarity};
 pub use steps::{Series, SeriesError, Steps};
-pub use unit::{HostFailure, Outcome, Unit, UnitKey, UnitValue};
+pub use unit::{HostFailure, NOT_ASKED, Outcome, Unit, UnitKey, UnitValue};

@@ -88,6 +88,13 @@ impl<'j> PairGroup<'j> {
                 node.values += 1;
             }
         }
+        let bad: BTreeSet<usize> = self.slow_hosts().collect();
+        for host in self.table.lonely(&bad).into_iter().filter(|host| !slow.contains(host)) {
+            if let (Some(node), Some(value)) = (nodes.get_mut(&self.hosts[host]), self.values.first()) {
+                let check = &value.judged.unit.key.check;
+                node.unsure.push(format!("{check}: all of its partners are slow, and say nothing of it"));
+            }
+        }
         for (host, slow, all) in &self.decision.hosts {
             self.say_of_host(*host, *slow, *all, nodes);
         }

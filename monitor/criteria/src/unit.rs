@@ -43,6 +43,17 @@ pub enum Outcome {
     Unsupported(HostFailure),
 }
 
+/// What the reasons of hosts begin with that do not let themselves be asked: their agents serve somebody else, or are
+/// not to be trusted. That says nothing of the host, and the unit is still to be done.
+pub const NOT_ASKED: &str = "it could not be asked: ";
+
+impl Outcome {
+    /// Whether nothing was tried, because a host does not let itself be asked.
+    pub fn is_not_asked(&self) -> bool {
+        matches!(self, Self::Unsupported(failure) if failure.reason.starts_with(NOT_ASKED))
+    }
+}
+
 /// A host that did not do its part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFailure {

@@ -223,3 +223,57 @@ fn a_metric_that_is_missing_or_in_another_unit_leaves_its_host_unknown() {
     assert_eq!(verdict.nodes["n2"].unsure[0], "c.b is in `MB/s` and not in `Gb/s` as of others");
     assert_eq!((verdict.count(FleetState::In), verdict.count(FleetState::Unknown)), (3, 2), "{verdict:#?}");
 }
+
+#[test]
+fn an_agent_that_is_busy_does_not_make_its_check_impossible() {
+    let hosts = hosts(3);
+    let mut units: Vec<Unit> = hosts.iter().map(|host| unit("m", &[host], &[(host, None, 9.0)])).collect();
+    let reason = format!("{}it serves another controller", kelpie_criteria::NOT_ASKED);
+    let busy = Outcome::Unsupported(HostFailure { host: "n1".to_owned(), reason });
+    units.push(Unit { outcome: busy, ..pair("n1", "n2", 0.0, 0.0) });
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!((verdict.count(FleetState::In), verdict.without.len()), (1, 0), "{verdict:#?}");
+    units.extend([pair("n1", "n2", 9.0, 9.0), pair("n2", "n3", 9.0, 9.0)]);
+    assert_eq!(judge(&hosts, &units).verdict().count(FleetState::In), 3, "it was asked later");
+}
+
+#[test]
+fn those_whose_partners_all_died_are_measured_with_each_other() {
+    let hosts = hosts(4);
+    let units = [failed("n1", "n2"), failed("n3", "n4")];
+    let next: Vec<Vec<String>> = judge(&hosts, &units).questions().into_iter().map(|key| key.hosts).collect();
+    assert_eq!(next, [["n2", "n4"]]);
+}
+
+#[test]
+fn a_host_with_none_but_slow_partners_is_unknown_until_others_tell() {
+    let hosts = hosts(6);
+    let mut units = vec![pair("n3", "n4", 9.0, 9.0), pair("n5", "n6", 9.0, 9.0), pair("n3", "n6", 9.0, 9.0)];
+    units.extend([pair("n1", "n2", 4.0, 4.0), pair("n1", "n3", 4.0, 4.0), pair("n1", "n5", 4.0, 4.0)]);
+    units.extend([pair("n4", "n5", 9.0, 9.0), pair("n4", "n6", 9.0, 9.0)]);
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!([verdict.nodes["n1"].state, verdict.nodes["n2"].state], [FleetState::Out, FleetState::Unknown]);
+    assert!(judge(&hosts, &units).questions().iter().any(|key| key.hosts.contains(&"n2".to_owned())));
+}
+
+#[test]
+fn a_floor_holds_beside_criteria_and_one_of_an_unknown_metric_is_said() {
+    let hosts = hosts(3);
+    let units: Vec<Unit> = hosts.iter().map(|host| unit("m", &[host], &[(host, None, 9.0)])).collect();
+    let of_run = judge(&hosts, &units).verdict().criteria;
+    let options =
+        LearnOptions { floors: [("m".to_owned(), 10.0), ("typo".to_owned(), 1.0)].into(), ..LearnOptions::default() };
+    let verdict = FleetJudge::new(&hosts, &units, &of_run, &options).expect("sound").verdict();
+    assert_eq!(verdict.count(FleetState::Out), 3, "{verdict:#?}");
+    assert!(verdict.without["typo"].contains("nothing of this name"), "{verdict:#?}");
+}
+
+#[test]
+fn a_criterion_in_another_unit_is_not_used() {
+    let hosts = hosts(3);
+    let units: Vec<Unit> = hosts.iter().map(|host| unit("m", &[host], &[(host, None, 9.0)])).collect();
+    let mut given = judge(&hosts, &units).verdict().criteria;
+    given.metrics.get_mut("m").expect("learnt").direction.unit = "GB/s".to_owned();
+    let verdict = FleetJudge::new(&hosts, &units, &given, &LearnOptions::default()).expect("sound").verdict();
+    assert_eq!(verdict.count(FleetState::Unknown), 3, "{verdict:#?}");
+}

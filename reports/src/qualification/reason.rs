@@ -49,9 +49,13 @@ pub fn health_reason(checks: &[Check]) -> Option<String> {
     Some(one_line(&format!("kelpie: health check={name}{port}: {summary}")))
 }
 
+fn unbroken(text: &str) -> String {
+    clean(&text.replace(['\n', '\r', '\t'], " "))
+}
+
 /// Schedulers keep one line.
 fn one_line(text: &str) -> String {
-    let mut text = clean(&text.replace(['\n', '\r', '\t'], " "));
+    let mut text = unbroken(text);
     if let Some((end, _)) = text.char_indices().find(|(at, letter)| at + letter.len_utf8() > LONGEST) {
         text.truncate(end);
     }
@@ -88,6 +92,11 @@ pub fn node_line(run: i64, name: &str, node: &NodeQualification) -> serde_json::
 /// What NHC says of a node: `n1 | Healthy`, or `n1 | ERROR: pair_bandwidth.leaf: expected >= 372 Gb/s, but measured
 /// 98.0 Gb/s`. The limit is the least that passes.
 pub fn nhc_line(verdict: &FleetVerdict, name: &str, node: &NodeQualification) -> String {
+    // Programs and agents give metrics and reasons, and none of them is to begin the line of another node.
+    unbroken(&nhc_text(verdict, name, node))
+}
+
+fn nhc_text(verdict: &FleetVerdict, name: &str, node: &NodeQualification) -> String {
     let fault = match (node.state, node.faults.first()) {
         (FleetState::In, _) => return format!("{name} | Healthy"),
         (FleetState::Out, Some(fault)) => fault,
@@ -148,6 +157,14 @@ mod tests {
         assert_eq!((run_of_reason(&reason), health_reason(&[check(CheckState::Warn, "host")])), (None, None));
         assert_eq!(run_of_reason("kelpie: run=12 check=pair got=1 want=2 Gb/s"), Some(12));
         assert_eq!([run_of_reason("kelpie: run=x"), run_of_reason("by hand: run=1")], [None, None]);
+    }
+
+    #[test]
+    fn nobody_writes_a_line_of_another_node() {
+        let mut node = node(None, "");
+        (node.state, node.unsure) = (FleetState::Unknown, vec!["cannot do c: x\nn9 | Healthy\u{1b}[2J".to_owned()]);
+        let line = nhc_line(&FleetVerdict::default(), "n1", &node);
+        assert!(!line.contains(['\n', '\u{1b}']) && line.starts_with("n1 | UNKNOWN: cannot do c: x n9"), "{line}");
     }
 
     #[test]
