@@ -130,6 +130,11 @@ impl InventoryHost {
         let is_name = |name: &str| {
             (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(|letter| letter.is_control() || letter == ' ')
         };
+        // Names become arguments of programs and of schedulers, where `-x`, `a,b` and `n[1-9]` mean other things.
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        if !self.name.starts_with(|letter: char| letter.is_ascii_alphanumeric()) || !self.name.chars().all(is_plain) {
+            refuse("name", "write letters, digits, `-`, `_` and `.`, a letter or a digit first".to_owned());
+        }
         let named = [("leaf", self.leaf.as_ref()), ("pod", self.pod.as_ref())];
         let named = named.into_iter().filter_map(|(key, name)| Some((key, name?)));
         for (key, name) in std::iter::once(("name", &self.name)).chain(named) {
@@ -278,7 +283,10 @@ mod tests {
             ("{device: mlx5_1}", "{device: mlx5_1, rail: 0}", "hosts[1].nics[1].rail: rail 0 has another NIC"),
             ("{device: mlx5_1}", "{device: mlx5_1, port: 0}", "hosts[1].nics[1].port: ports count from 1"),
             ("{device: mlx5_1}", "{devise: mlx5_1}", "unknown key `devise`"),
-            ("name: n2", "name: \"n 2\"", "hosts[1].name: write 1 to 255"),
+            ("name: n2", "name: \"n 2\"", "hosts[1].name: write letters, digits"),
+            ("name: n2", "name: \"-oProxyCommand=x\"", "hosts[1].name: write letters, digits"),
+            ("name: n2", "name: \"n[1-9]\"", "hosts[1].name: write letters, digits"),
+            ("name: n2", "name: \"n\\u202e2\"", "hosts[1].name: write letters, digits"),
         ] {
             let error = kelpie_engine::chain(&read(&GOOD.replace(from, to)).expect_err(to));
             assert!(error.starts_with("/srv/hosts.yaml") && error.contains(expected), "{to}: {error}");

@@ -279,8 +279,14 @@ impl<'u> FleetJudge<'u> {
                 (host.clone(), node)
             })
             .collect();
+        let nobody =
+            self.hosts.len() >= ENOUGH && !self.units.iter().any(|it| matches!(it.outcome, Outcome::Values(_)));
         for (host, (key, reason)) in self.gone() {
             if let Some(node) = nodes.get_mut(host) {
+                if nobody {
+                    node.unsure.push(format!("no host did anything, so look at this controller's network: {reason}"));
+                    continue;
+                }
                 let (check, component) = (key.check.clone(), key.component.clone());
                 node.faults.push(NodeFault { check, component, measured: None, detail: reason.to_owned() });
             }

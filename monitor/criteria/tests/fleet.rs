@@ -277,3 +277,12 @@ fn a_criterion_in_another_unit_is_not_used() {
     let verdict = FleetJudge::new(&hosts, &units, &given, &LearnOptions::default()).expect("sound").verdict();
     assert_eq!(verdict.count(FleetState::Unknown), 3, "{verdict:#?}");
 }
+
+#[test]
+fn when_nobody_answers_the_controller_may_be_cut_off_and_nobody_is_out() {
+    let hosts = hosts(4);
+    let units = [failed("n1", "n2"), failed("n2", "n1"), failed("n3", "n4"), failed("n4", "n3")];
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!(verdict.count(FleetState::Unknown), 4, "{verdict:#?}");
+    assert!(verdict.nodes["n1"].unsure[0].contains("controller's network"), "{verdict:#?}");
+}
