@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::stem;
 use crate::judged::{Judged, Way};
 use crate::learn::Criterion;
 use crate::learner::HostLearner;
+use crate::names::stem;
 
 /// A criterion by which half of what is healthy is no fault says of no node that it is well. Source: our choice; links
 /// that lose half of their lanes are half as fast.

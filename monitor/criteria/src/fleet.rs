@@ -8,6 +8,7 @@ use crate::fleet_verdict::{FleetState, FleetVerdict, NodeFault, NodeQualificatio
 use crate::judged::{Judged, Way, implausible};
 use crate::learn::{Criteria, Criterion, LearnError, LearnOptions};
 use crate::learner::{ENOUGH, HostLearner};
+use crate::names::{base_name, full_name, stem};
 use crate::pairs::{PairGroup, PairValue, TIMES};
 use crate::results::Better;
 use crate::unit::{Outcome, Unit, UnitKey};
@@ -414,20 +415,6 @@ fn alone(
     }
 }
 
-fn full_name(metric: &str, component: &str) -> String {
-    if component.is_empty() { metric.to_owned() } else { format!("{metric}[{component}]") }
-}
-
-/// A metric without its distance and its component.
-pub(crate) fn stem(name: &str) -> &str {
-    let base = base_name(name);
-    base.split('.').next().unwrap_or(base)
-}
-
 fn unit_of<'j>(judged: &'j BTreeMap<Way<'_>, Judged<'_>>) -> &'j str {
     judged.values().next().map_or("", |judged| judged.value.unit.as_str())
-}
-
-fn base_name(name: &str) -> &str {
-    name.split('[').next().unwrap_or(name)
 }

@@ -10,6 +10,7 @@ mod judged;
 mod learn;
 mod learner;
 mod medoid;
+mod names;
 mod pairs;
 mod results;
 mod similarity;

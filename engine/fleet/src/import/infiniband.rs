@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ImportError, Places, Source, natural, plain, pods, some};
+use super::source::{ImportError, Places, Source, natural, plain, pods, some};
 
 /// Most switches and adapters. Source: our choice; the largest subnet has 48 Ki local identifiers.
 const MOST_NODES: usize = 1 << 16;
@@ -183,7 +183,7 @@ fn quoted(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::source;
+    use super::super::source::tests::source;
     use super::*;
 
     #[test]

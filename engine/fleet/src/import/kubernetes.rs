@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{ImportError, ImportOptions, Named, Source, plain};
+use super::source::{ImportError, ImportOptions, Named, Source, plain};
 
 /// What makes the file.
 const COMMAND: &str = "kubectl get nodes -o json";
@@ -91,7 +91,7 @@ pub(super) fn hosts(source: &Source, options: &ImportOptions) -> Result<Vec<Name
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::source;
+    use super::super::source::tests::source;
     use super::*;
 
     fn recorded() -> Source {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{ImportError, LldpPort, Place, Places, Source, plain};
+use super::source::{ImportError, LldpPort, Place, Places, Source, plain};
 
 /// What makes the file.
 const COMMAND: &str = "lldpctl -f json0";
@@ -45,7 +45,7 @@ fn listed(value: &Value) -> Vec<&Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::source;
+    use super::super::source::tests::source;
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{ImportError, ImportOptions, Named, Source};
+use super::source::{ImportError, ImportOptions, Named, Source};
 
 /// What makes the file.
 const COMMAND: &str = "sinfo --json";
@@ -266,7 +266,7 @@ pub(super) fn hosts(source: &Source, options: &ImportOptions) -> Result<Vec<Name
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::source;
+    use super::super::source::tests::source;
     use super::*;
 
     fn recorded(name: &str) -> Source {

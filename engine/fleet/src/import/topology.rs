@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hostlist::expand;
-use super::{ImportError, Place, Places, Source, pods, some};
+use super::source::{ImportError, Place, Places, Source, pods, some};
 
 pub(super) fn places(source: &Source) -> Result<Places, ImportError> {
     let mut nodes: Vec<(String, Vec<String>)> = Vec::new();
@@ -81,7 +81,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::source;
+    use super::super::source::tests::source;
     use super::*;
 
     #[test]
