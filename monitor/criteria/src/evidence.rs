@@ -33,7 +33,9 @@ pub fn other_units<'u>(metrics: &mut BTreeMap<String, Judgements<'u>>) -> Vec<(&
     let mut odd = Vec::new();
     for (name, judged) in metrics {
         let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-        judged.values().for_each(|judged| *count.entry(judged.value.unit.as_str()).or_default() += 1);
+        for judged in judged.values() {
+            *count.entry(judged.value.unit.as_str()).or_default() += 1;
+        }
         let Some(usual) = count.into_iter().max_by_key(|(_, count)| *count).map(|(unit, _)| unit.to_owned()) else {
             continue;
         };
