@@ -173,10 +173,9 @@ pub(super) fn natural(name: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// A name that an inventory takes: letters, digits, `-`, `_` and `.`.
+/// A name that an inventory takes: without spaces and control characters.
 pub(super) fn plain(name: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).take(255).collect()
+    name.chars().map(|letter| if letter.is_control() || letter == ' ' { '_' } else { letter }).take(255).collect()
 }
 
 /// Groups of leaves that share a switch above them, by leaf: the name of the first of these switches.
