@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use kelpie_criteria::{FleetState, FleetVerdict, NodeQualification};
+use kelpie_criteria::{FleetState, FleetVerdict, NodeFault, NodeQualification};
 use kelpie_engine::chain;
 use kelpie_examine::job::scheduler::{MARK, Scheduler, Step};
 use kelpie_examine::program::output_up_to;
@@ -148,12 +148,7 @@ impl Applied {
         if !slurm.reason.is_empty() {
             return leave(format!("it is out, and another reason stands: {}", slurm.reason));
         }
-        if let Some(refused) = Scheduler::Slurm.refuses(name) {
-            return leave(refused);
-        }
-        let reason = reason(self.run, node)?;
-        let lines: Vec<String> = Scheduler::Slurm.drain(name, without_mark(&reason)).iter().map(Step::line).collect();
-        Some(NodeStep { command: Some(lines.join(" && ")), ..NodeStep::new(name, NodeAct::Drain, reason) })
+        Some(drain_step(name, reason(self.run, node)?))
     }
 
     fn resume(&self, name: &str, slurm: &SlurmNode) -> Option<NodeStep> {
@@ -183,9 +178,8 @@ impl Applied {
                 "it is in by plan {mine}, which is less than {missing} that speaks for it: {reason}"
             ));
         }
-        let lines: Vec<String> = Scheduler::Slurm.resume(name).iter().map(Step::line).collect();
         Some(NodeStep {
-            command: Some(lines.join(" && ")),
+            command: Some(lines(&Scheduler::Slurm.resume(name))),
             ..NodeStep::new(name, NodeAct::Resume, format!("in by plan {}; was: {reason}", self.plan.words()))
         })
     }
@@ -193,12 +187,25 @@ impl Applied {
 
 /// How bad a node is that is out: who did not do its part is worst.
 fn badness(node: &NodeQualification) -> f64 {
-    let fault = node.faults.first().and_then(|fault| fault.measured.as_ref());
-    fault.map_or(-1.0, |measured| measured.similarity)
+    node.faults.first().map_or(-1.0, NodeFault::goodness)
+}
+
+/// Drains a node for this reason; leaves it alone if Slurm would take its name for others.
+pub(crate) fn drain_step(node: &str, reason: String) -> NodeStep {
+    if let Some(refused) = Scheduler::Slurm.refuses(node) {
+        return NodeStep::new(node, NodeAct::Leave, refused);
+    }
+    let command = lines(&Scheduler::Slurm.drain(node, without_mark(&reason)));
+    NodeStep { command: Some(command), ..NodeStep::new(node, NodeAct::Drain, reason) }
+}
+
+/// Steps as a line for a shell.
+fn lines(steps: &[Step]) -> String {
+    steps.iter().map(Step::line).collect::<Vec<_>>().join(" && ")
 }
 
 /// The words behind the mark, which the scheduler puts before them.
-pub(crate) fn without_mark(reason: &str) -> &str {
+fn without_mark(reason: &str) -> &str {
     reason.strip_prefix(MARK).unwrap_or(reason).trim_start()
 }
 

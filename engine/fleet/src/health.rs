@@ -2,14 +2,13 @@
 //! drain if one fails and no other reason stands. A node is never taken back here.
 
 use kelpie_engine::chain;
-use kelpie_examine::job::scheduler::{Scheduler, Step};
 use kelpie_monitor::check::CheckState;
 use kelpie_monitor::doctor::examine_since;
 use kelpie_monitor::machine::Machine;
 use kelpie_reports::qualification::{NodeAct, NodeStep, health_reason};
 use serde::Serialize;
 
-use crate::apply::{slurm_nodes, without_mark};
+use crate::apply::{act, drain_step, slurm_nodes};
 use crate::import::slurm::SlurmNode;
 
 /// What is said of a node.
@@ -67,7 +66,7 @@ pub fn examine_node(machine: &Machine, node: Option<&str>, act: bool) -> NodeHea
     // Of neither, nothing was looked at.
     let is_host = machine.has("sys") || machine.has("proc");
     let reason = health_reason(&seen.checks).filter(|_| is_host);
-    let step = reason.map(|reason| if act { acted(&node, reason) } else { planned(&node, reason) });
+    let step = reason.map(|reason| if act { acted(&node, reason) } else { drain_step(&node, reason) });
     NodeHealth {
         state: seen.checks.iter().map(|check| check.state).max().filter(|_| is_host).unwrap_or(CheckState::Unknown),
         passed: count(CheckState::Pass),
@@ -77,16 +76,8 @@ pub fn examine_node(machine: &Machine, node: Option<&str>, act: bool) -> NodeHea
     }
 }
 
-fn planned(node: &str, reason: String) -> NodeStep {
-    if let Some(refused) = Scheduler::Slurm.refuses(node) {
-        return NodeStep::new(node, NodeAct::Leave, refused);
-    }
-    let lines: Vec<String> = Scheduler::Slurm.drain(node, without_mark(&reason)).iter().map(Step::line).collect();
-    NodeStep { command: Some(lines.join(" && ")), ..NodeStep::new(node, NodeAct::Drain, reason) }
-}
-
 fn acted(node: &str, reason: String) -> NodeStep {
-    let step = planned(node, reason);
+    let step = drain_step(node, reason);
     if step.act == NodeAct::Leave {
         return step;
     }
@@ -98,8 +89,10 @@ fn acted(node: &str, reason: String) -> NodeStep {
         let why = format!("{}: {why}", step.why);
         return NodeStep { command: None, act: NodeAct::Leave, why, ..step };
     }
-    let done = Scheduler::Slurm.act_drain(node, without_mark(&step.why));
-    NodeStep { is_done: Some(done.is_ok()), error: done.err().map(|error| chain(&*error)), ..step }
+    let mut steps = [step];
+    act(&mut steps);
+    let [step] = steps;
+    step
 }
 
 /// Why it is left as it is: jobs are kept from it already, or somebody has a word to say.

@@ -14,11 +14,12 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use kelpie_engine::verbs_host::Port;
+use kelpie_text::natural;
 
 use crate::inventory::{AGENT_PORT, Inventory, InventoryHost, InventoryNic, MOST_HOSTS};
 
 pub use source::{ImportError, ImportOptions, LONGEST_SOURCE, LldpPort, Source, Sources};
-use source::{Named, Places, natural, some};
+use source::{Named, Places, some};
 
 /// An inventory, and what was left open.
 #[derive(Debug, Clone, PartialEq)]

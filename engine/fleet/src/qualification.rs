@@ -51,9 +51,6 @@ pub trait Witness {
     /// How far it is.
     fn progress(&mut self, progress: ScanProgress);
 
-    /// Units that are over.
-    fn over(&mut self, units: &[Unit]);
-
     /// Whether nothing more is to be begun.
     fn stops(&mut self) -> bool;
 }
@@ -94,7 +91,6 @@ impl Journal for StoreJournal<'_> {
         let lines: Vec<String> = units.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
         // The store waits for its disk, which no connection need wait for.
         tokio::task::block_in_place(|| self.store.add_units(self.id, self.units.len() as u64 + 1, &lines))?;
-        self.witness.over(&units);
         self.units.extend(units);
         Ok(())
     }
@@ -137,11 +133,6 @@ impl Qualification {
         Ok(Self { id, store, document, units })
     }
 
-    /// What it was asked.
-    pub fn document(&self) -> &QualificationDocument {
-        &self.document
-    }
-
     /// Does what is left of it, and judges.
     ///
     /// # Errors
@@ -150,7 +141,7 @@ impl Qualification {
         let document = self.document.clone();
         let map = FleetMap::new(&document.inventory, &document.plan);
         let planned = map.units()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let runtime = kelpie_agent::with_one_worker()?;
         kelpie_agent::most_files();
         let mut scan = Scan::new(&document.inventory, &document.plan, times, at_once);
         let mut next: Vec<PlannedUnit> = {
@@ -171,14 +162,10 @@ impl Qualification {
         }
         // An agent that does not answer is not waited for.
         runtime.shutdown_background();
-        let mut verdict = verdict(&document, &self.units)?;
-        let lacking = lacking(&planned, &self.units);
+        let verdict = verdict_of(&document, &planned, &self.units)?;
         // Who serves somebody else now may be asked later.
         let done = done(&self.units);
         let is_whole = !is_stopped && planned.iter().all(|unit| done.contains(&unit.key));
-        for (host, count) in lacking {
-            verdict.lacks(&host, count, "the run ended before");
-        }
         if is_whole {
             self.store.end_qualification(self.id, &serde_json::to_string(&verdict)?)?;
         }
@@ -216,23 +203,24 @@ struct VersionOnly {
     version: u32,
 }
 
-/// What units say of the nodes, by what was asked.
+/// What units say of the nodes of a qualification, which may not have ended: a node some of whose units are not done is
+/// not well yet.
 ///
 /// # Errors
-/// Most nodes are below a floor, or an option breaks a rule.
-pub fn verdict(document: &QualificationDocument, units: &[Unit]) -> Result<FleetVerdict, LearnError> {
-    let hosts = names(document);
-    Ok(FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.verdict())
+/// Most nodes are below a floor, an option breaks a rule, or a check is unknown.
+pub fn verdict_so_far(document: &QualificationDocument, units: &[Unit]) -> anyhow::Result<FleetVerdict> {
+    let planned = FleetMap::new(&document.inventory, &document.plan).units()?;
+    Ok(verdict_of(document, &planned, units)?)
 }
 
-/// The same of a qualification that may not have ended: a node some of whose units are not done is not well yet.
-///
-/// # Errors
-/// As `verdict`, or a check is unknown.
-pub fn verdict_so_far(document: &QualificationDocument, units: &[Unit]) -> anyhow::Result<FleetVerdict> {
-    let mut verdict = verdict(document, units)?;
-    let planned = FleetMap::new(&document.inventory, &document.plan).units()?;
-    for (host, count) in lacking(&planned, units) {
+fn verdict_of(
+    document: &QualificationDocument,
+    planned: &[PlannedUnit],
+    units: &[Unit],
+) -> Result<FleetVerdict, LearnError> {
+    let hosts = names(document);
+    let mut verdict = FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.verdict();
+    for (host, count) in lacking(planned, units) {
         verdict.lacks(&host, count, "the run ended before");
     }
     Ok(verdict)

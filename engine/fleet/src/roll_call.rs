@@ -10,13 +10,12 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::inventory::{Inventory, InventoryHost};
+use crate::scan::LONGEST_ANSWER;
 
 /// Agents that are asked at once. Source: our choice; each takes a descriptor and some kilobytes.
 const AT_ONCE: usize = 512;
 /// How long an agent may take, connected, for all of its ports. Source: our choice.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Longest answer. Units: bytes.
-const LONGEST_ANSWER: usize = 64 << 10;
 
 /// What a host answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,7 +51,7 @@ pub struct PortAnswer {
 /// The runtime could not be made.
 pub fn roll_call(inventory: &Inventory, mut heard: impl FnMut(usize)) -> std::io::Result<Vec<HostAnswer>> {
     kelpie_agent::most_files();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = kelpie_agent::with_one_worker()?;
     let answers = runtime.block_on(async {
         let asked = inventory.hosts.iter().enumerate().map(async |(number, host)| (number, ask(inventory, host).await));
         let mut asked = stream::iter(asked).buffer_unordered(AT_ONCE);

@@ -25,7 +25,7 @@ use crate::traffic::SampleTimes;
 pub const MOST_AT_ONCE: usize = 1024;
 /// Longest answer of an agent. Units: bytes. Source: our choice; readings of hundreds of counters are shorter, and
 /// thousands of agents that all send as much as they can fit into memory.
-const LONGEST_ANSWER: usize = 64 << 10;
+pub const LONGEST_ANSWER: usize = 64 << 10;
 /// Times in a row that a host fails before it is asked no more. Source: our choice; a connection may be lost once.
 const STRIKES: u32 = 2;
 /// How soon an agent is asked again whose last controller is leaving, and how often. Source: our choice; together as
@@ -66,8 +66,6 @@ pub struct ScanProgress {
     pub all: usize,
     /// Hosts that are asked no more.
     pub gone: usize,
-    /// How long the others may take, as far as can be told.
-    pub left: Duration,
 }
 
 /// Hosts of an inventory, connected as far as they were asked.
@@ -143,7 +141,6 @@ impl Scan {
         for (number, unit) in units.iter().enumerate() {
             unit.hosts.iter().for_each(|host| self.slots[*host].queue.push_back(number));
         }
-        let started = Instant::now();
         let mut fresh: VecDeque<usize> = (0..self.slots.len()).collect();
         let shared = Arc::clone(&self.shared);
         let (mut running, mut done) = (FuturesUnordered::new(), 0);
@@ -162,10 +159,7 @@ impl Scan {
                     running.push(self.begin(number, unit, &shared));
                 }
             }
-            let progress = |done: usize, gone: usize| {
-                let left = started.elapsed().mul_f64((units.len() - done) as f64 / done.max(1) as f64);
-                ScanProgress { done, all: units.len(), gone, left }
-            };
+            let progress = |done: usize, gone: usize| ScanProgress { done, all: units.len(), gone };
             if !over.is_empty() {
                 done += over.len();
                 journal.keep(over)?;

@@ -38,13 +38,6 @@ impl Default for SampleTimes {
     }
 }
 
-impl SampleTimes {
-    /// How long traffic runs.
-    pub fn traffic(&self) -> Duration {
-        self.warm_up + self.sample * self.samples
-    }
-}
-
 /// A kind of message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
@@ -154,8 +147,6 @@ pub struct FlowSamples {
 pub struct TrafficSamples {
     /// By flow.
     pub flows: Vec<FlowSamples>,
-    /// What went wrong in the hardware, by end.
-    pub events: Vec<(usize, String)>,
 }
 
 /// One end's part.
@@ -301,14 +292,12 @@ async fn traffic(
     all(ends, "stop traffic", async |_, end| end.client.stop(DRAIN_MS).await).await?;
     // Now that every requester has waited for what was on its way, responders have it.
     let last = sample().await?;
-    let events =
-        last.iter().enumerate().flat_map(|(end, reading)| reading.events.iter().map(move |event| (end, event.clone())));
     let flows = pattern.flows(ends.len());
     let flows = flows.into_iter().enumerate().map(|(number, ends)| FlowSamples {
         totals: totals(number, ends, &parts, &last),
         ..of_flow(number, ends, &parts, &readings)
     });
-    Ok(TrafficSamples { flows: flows.collect(), events: events.collect() })
+    Ok(TrafficSamples { flows: flows.collect() })
 }
 
 /// Messages that all requesters completed meanwhile.

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::judged::{Judged, Way};
+use crate::best::Way;
+use crate::judged::Judged;
 use crate::learn::Criterion;
 use crate::learner::HostLearner;
 use crate::names::stem;

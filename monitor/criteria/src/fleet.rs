@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::best::{MeasuredValue, Way, best_values};
 use crate::evidence;
 use crate::fleet_verdict::{FleetState, FleetVerdict, NodeFault, NodeQualification};
-use crate::judged::{Judged, Way, implausible};
+use crate::judged::{Judged, implausible};
 use crate::learn::{Criteria, Criterion, LearnError, LearnOptions};
 use crate::learner::{ENOUGH, HostLearner};
-use crate::names::{base_name, full_name, stem};
+use crate::names::{base_name, pair_name, stem};
 use crate::pairs::{PairGroup, PairValue, TIMES};
-use crate::results::Better;
 use crate::unit::{Outcome, Unit, UnitKey};
 
 /// Partners that a host is given whose own partners failed.
@@ -46,21 +46,12 @@ impl<'u> FleetJudge<'u> {
         given: &Criteria,
         options: &LearnOptions,
     ) -> Result<Self, LearnError> {
-        let mut best: BTreeMap<String, BTreeMap<Way<'_>, Judged<'_>>> = BTreeMap::new();
-        for unit in units {
-            let Outcome::Values(values) = &unit.outcome else { continue };
-            for value in values {
-                let name = full_name(&value.metric, &unit.key.component);
-                let judged = Judged { unit, value, similarity: 1.0, is_slow: false };
-                let way = (value.from.as_str(), value.to.as_deref());
-                let kept = best.entry(name).or_default().entry(way).or_insert(judged);
-                let (before, now) = (kept.value.typical(), value.typical());
-                let is_better = if value.better == Better::Higher { now > before } else { now < before };
-                if is_better {
-                    *kept = judged;
-                }
-            }
-        }
+        let judged = |(way, (unit, value))| (way, Judged { unit, value, similarity: 1.0, is_slow: false });
+        let of_metric = |(name, values): (String, BTreeMap<Way<'u>, MeasuredValue<'u>>)| {
+            (name, values.into_iter().map(judged).collect())
+        };
+        let mut best: BTreeMap<String, BTreeMap<Way<'u>, Judged<'u>>> =
+            best_values(units).into_iter().map(of_metric).collect();
         let odd = evidence::other_units(&mut best);
         let (without, noisy, blind) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let numbers = hosts.iter().enumerate().map(|(number, host)| (host.as_str(), number)).collect();
@@ -132,8 +123,7 @@ impl<'u> FleetJudge<'u> {
         let mut groups: BTreeMap<String, Vec<PairValue<'_>>> = BTreeMap::new();
         for (name, judged) in &self.metrics {
             let Some(criterion) = self.criteria.metrics.get(name) else { continue };
-            let (metric, component) = name.split_once('[').unwrap_or((name, ""));
-            let group = format!("{}[{component}", metric.split('.').next().unwrap_or(metric));
+            let group = pair_name(name);
             for ((from, to), judged) in judged {
                 let numbers = (self.numbers.get(from), to.and_then(|to| self.numbers.get(to)));
                 if let (Some(from), Some(to)) = numbers {
@@ -323,8 +313,7 @@ impl<'u> FleetJudge<'u> {
             }
         }
         for node in nodes.values_mut() {
-            let badness = |fault: &NodeFault| fault.measured.as_ref().map_or(-1.0, |measured| measured.similarity);
-            node.faults.sort_by(|one, other| badness(one).total_cmp(&badness(other)));
+            node.faults.sort_by(|one, other| one.goodness().total_cmp(&other.goodness()));
             node.state = match (node.faults.is_empty(), node.unsure.is_empty(), node.values) {
                 (false, _, _) => FleetState::Out,
                 (true, true, 1..) => FleetState::In,

@@ -33,6 +33,13 @@ pub struct NodeFault {
     pub detail: String,
 }
 
+impl NodeFault {
+    /// How good what is wrong is, from 0 to 1; below that of a host that did not do its part.
+    pub fn goodness(&self) -> f64 {
+        self.measured.as_ref().map_or(-1.0, |measured| measured.similarity)
+    }
+}
+
 /// A value that is worse than it should be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredFault {

@@ -9,9 +9,6 @@ use crate::unit::{Unit, UnitValue};
 /// is twice as fast.
 const IMPLAUSIBLE: f64 = 2.5;
 
-/// A host, or the sender and the receiver.
-pub type Way<'u> = (&'u str, Option<&'u str>);
-
 /// A value that was judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'u> {

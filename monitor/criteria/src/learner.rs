@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::judged::{Judged, Way, is_ahead};
+use crate::best::Way;
+use crate::judged::{Judged, is_ahead};
 use crate::learn::{Criterion, LearnError, is_below};
 use crate::results::{Better, Direction};
 use crate::similarity::Norm;

@@ -2,6 +2,7 @@
 //! from all nodes, and a node whose measurements are unlike that is defective. Pure: no clock, no I/O but of the
 //! readers, no randomness.
 
+mod best;
 mod decide;
 mod evidence;
 mod fleet;
@@ -18,6 +19,7 @@ mod steps;
 pub mod superbench;
 mod unit;
 
+pub use best::{MeasuredValue, best_values};
 pub use decide::{Decision, PairTable};
 pub use fleet::FleetJudge;
 pub use fleet_verdict::{FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification, SlowPath};
@@ -25,6 +27,7 @@ pub use learn::{
     Criteria, CriteriaError, Criterion, FailedMetric, LearnError, LearnOptions, Learned, NodeState, NodeVerdict,
     Verdicts,
 };
+pub use names::{full_name, pair_name};
 pub use results::{Better, Direction, MetricResults, Results, ResultsError, ResultsReader};
 pub use similarity::{Norm, one_sided, similarity};
 pub use steps::{Series, SeriesError, Steps};

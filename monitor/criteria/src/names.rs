@@ -15,3 +15,8 @@ pub fn stem(name: &str) -> &str {
     let base = base_name(name);
     base.split('.').next().unwrap_or(base)
 }
+
+/// A metric of pairs without its distance: those of all distances are judged together.
+pub fn pair_name(name: &str) -> String {
+    name.split_once('[').map_or_else(|| stem(name).to_owned(), |(_, component)| format!("{}[{component}", stem(name)))
+}

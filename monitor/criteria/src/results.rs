@@ -6,6 +6,8 @@ use std::io::BufRead;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::full_name;
+
 /// Longest line. Units: bytes. Source: our choice; a series of 100,000 values is shorter.
 const MAX_LINE: usize = 4 << 20;
 /// Most values in all. Source: our choice: 3,000 nodes with 2,441 metrics of 10 values are 73 million.
@@ -265,7 +267,7 @@ impl ResultsReader {
         if self.values > MAX_VALUES {
             return Err(format!("more than {MAX_VALUES} values in all"));
         }
-        let metric = component.map_or(metric.clone(), |component| format!("{metric}[{component}]"));
+        let metric = full_name(&metric, component.as_deref().unwrap_or_default());
         let next = self.nodes.len() as u32;
         let node = *self.nodes.entry(node).or_insert(next);
         let results = self

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_criteria::{Better, Criterion, FleetState, FleetVerdict, NodeQualification, Outcome, Unit, UnitValue};
+use kelpie_criteria::{
+    Better, Criterion, FleetState, FleetVerdict, MeasuredValue, NodeQualification, Unit, UnitValue, best_values,
+    full_name, pair_name,
+};
+use kelpie_text::natural;
 use maud::{Markup, html};
 
 use super::reason::value;
@@ -17,7 +21,10 @@ const COLUMNS: usize = 40;
 pub fn html(run: i64, verdict: &FleetVerdict, units: &[Unit]) -> String {
     let [out, unknown, well] = [FleetState::Out, FleetState::Unknown, FleetState::In].map(|state| verdict.count(state));
     let title = format!("Qualification {run}: {out} out, {unknown} unknown, {well} in");
-    let metrics = by_metric(units);
+    // As they were judged.
+    let best = best_values(units).into_iter();
+    let metrics: BTreeMap<String, Values<'_>> =
+        best.map(|(name, values)| (name, values.into_values().collect())).collect();
     let content = html! {
         (nodes(verdict))
         (between(verdict))
@@ -28,72 +35,30 @@ pub fn html(run: i64, verdict: &FleetVerdict, units: &[Unit]) -> String {
     page(&title, &html! {}, &content)
 }
 
-type Value<'u> = (&'u Unit, &'u UnitValue);
-type Values<'u> = Vec<Value<'u>>;
-
-/// The best value of each direction, as it was judged, by metric with its component.
-fn by_metric(units: &[Unit]) -> BTreeMap<String, Values<'_>> {
-    let mut best: BTreeMap<String, BTreeMap<(&str, Option<&str>), Value<'_>>> = BTreeMap::new();
-    for unit in units {
-        let Outcome::Values(values) = &unit.outcome else { continue };
-        for value in values {
-            let component = &unit.key.component;
-            let name =
-                if component.is_empty() { value.metric.clone() } else { format!("{}[{component}]", value.metric) };
-            let kept = best.entry(name).or_default().entry((&value.from, value.to.as_deref())).or_insert((unit, value));
-            let (before, now) = (kept.1.typical(), value.typical());
-            if if value.better == Better::Higher { now > before } else { now < before } {
-                *kept = (unit, value);
-            }
-        }
-    }
-    best.into_iter().map(|(name, values)| (name, values.into_values().collect())).collect()
-}
+type Values<'u> = Vec<MeasuredValue<'u>>;
 
 /// The metrics of pairs, at all distances together.
 fn by_pairs<'u>(metrics: &BTreeMap<String, Values<'u>>) -> BTreeMap<String, Values<'u>> {
     let mut all: BTreeMap<String, Values<'u>> = BTreeMap::new();
     for (name, values) in metrics {
-        let (metric, component) = name
-            .split_once('[')
-            .map_or((name.as_str(), String::new()), |(metric, component)| (metric, format!("[{component}")));
-        let group = format!("{}{component}", metric.split('.').next().unwrap_or(metric));
         let pairs: Values<'u> = values.iter().filter(|(_, value)| value.to.is_some()).copied().collect();
         if !pairs.is_empty() {
-            all.entry(group).or_default().extend(pairs);
+            all.entry(pair_name(name)).or_default().extend(pairs);
         }
     }
     all
 }
 
 /// The criterion of a value, whichever distance it is of.
-fn criterion_of<'v>(verdict: &'v FleetVerdict, (unit, value): Value<'_>) -> Option<&'v Criterion> {
-    let component = &unit.key.component;
-    let name = if component.is_empty() { value.metric.clone() } else { format!("{}[{component}]", value.metric) };
-    verdict.criteria.metrics.get(&name)
-}
-
-/// So that `n2` comes before `n10`: words and numbers in turn.
-fn in_order(name: &str) -> Vec<(String, u64)> {
-    let mut pieces = Vec::new();
-    let mut rest = name;
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
-        let (word, behind) = rest.split_at(digits);
-        let end = behind.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(behind.len());
-        pieces.push((word.to_owned(), behind[..end].parse().unwrap_or_default()));
-        rest = &behind[end..];
-    }
-    pieces
+fn criterion_of<'v>(verdict: &'v FleetVerdict, (unit, value): MeasuredValue<'_>) -> Option<&'v Criterion> {
+    verdict.criteria.metrics.get(&full_name(&value.metric, &unit.key.component))
 }
 
 fn nodes(verdict: &FleetVerdict) -> Markup {
     let mut worst: Vec<(&String, &NodeQualification)> =
         verdict.nodes.iter().filter(|(_, node)| node.state != FleetState::In).collect();
-    let badness = |node: &NodeQualification| {
-        let measured = node.faults.first().and_then(|fault| fault.measured.as_ref());
-        (node.state, measured.map_or(0.0, |measured| measured.similarity))
-    };
+    let badness =
+        |node: &NodeQualification| (node.state, node.faults.first().map_or(0.0, |fault| fault.goodness().max(0.0)));
     worst.sort_by(|one, other| {
         let (one, other) = (badness(one.1), badness(other.1));
         one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
@@ -153,7 +118,7 @@ fn between(verdict: &FleetVerdict) -> Markup {
 }
 
 /// A cell for each pair that was measured, shaded if it is slow: the darker, the slower.
-fn heat_map(verdict: &FleetVerdict, metric: &str, values: &[Value<'_>]) -> Markup {
+fn heat_map(verdict: &FleetVerdict, metric: &str, values: &[MeasuredValue<'_>]) -> Markup {
     let cells: BTreeMap<(&str, &str), (f64, bool, &UnitValue)> = values
         .iter()
         .filter_map(|of| {
@@ -174,7 +139,7 @@ fn heat_map(verdict: &FleetVerdict, metric: &str, values: &[Value<'_>]) -> Marku
     // The worst come first where not all have room, and then all are in order.
     hosts.sort_by_key(|(_, state)| *state);
     hosts.truncate(MOST_HOSTS);
-    hosts.sort_by_cached_key(|(host, _)| in_order(host));
+    hosts.sort_by_cached_key(|(host, _)| natural(host));
     let id = format!("pairs-{}", metric.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-"));
     let shade = |share: f64, is_slow: bool| if is_slow { (9 - (9.0 * share).floor() as u32).max(1) } else { 0 };
     let table = html! {
@@ -208,7 +173,7 @@ fn heat_map(verdict: &FleetVerdict, metric: &str, values: &[Value<'_>]) -> Marku
 }
 
 /// How many values lie where, and the criterion's limit.
-fn distribution(verdict: &FleetVerdict, metric: &str, values: &[Value<'_>]) -> Markup {
+fn distribution(verdict: &FleetVerdict, metric: &str, values: &[MeasuredValue<'_>]) -> Markup {
     let typical: Vec<f64> = values.iter().map(|(_, value)| value.typical()).collect();
     let Some((_, first)) = values.first() else { return html! {} };
     let (least, most) =

@@ -1,6 +1,6 @@
 //! A node in one line: as JSON, as a reason that a scheduler keeps, and as LBNL's Node Health Check (NHC) writes it.
 
-use kelpie_criteria::{Better, FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification};
+use kelpie_criteria::{Better, FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification, full_name};
 use kelpie_monitor::check::{Check, CheckState};
 use kelpie_text::clean;
 use serde::Serialize;
@@ -105,7 +105,7 @@ fn nhc_text(verdict: &FleetVerdict, name: &str, node: &NodeQualification) -> Str
     let Some(MeasuredFault { metric, got, want, unit, .. }) = &fault.measured else {
         return format!("{name} | ERROR: {}: {}", fault.check, fault.detail);
     };
-    let full = if fault.component.is_empty() { metric.clone() } else { format!("{metric}[{}]", fault.component) };
+    let full = full_name(metric, &fault.component);
     let criterion = verdict.criteria.metrics.get(&full);
     let alpha = criterion.map_or(1.0, |criterion| criterion.alpha);
     let (sign, limit) = match criterion.map(|criterion| criterion.direction.better) {

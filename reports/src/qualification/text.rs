@@ -17,8 +17,7 @@ pub fn text(run: i64, verdict: &FleetVerdict) -> String {
     let mut worst: Vec<(&String, &NodeFault, usize)> = (verdict.nodes.iter())
         .filter_map(|(name, node)| Some((name, node.faults.first()?, node.faults.len() - 1)))
         .collect();
-    let badness = |fault: &NodeFault| fault.measured.as_ref().map_or(-1.0, |measured| measured.similarity);
-    worst.sort_by(|one, other| badness(one.1).total_cmp(&badness(other.1)));
+    worst.sort_by(|one, other| one.1.goodness().total_cmp(&other.1.goodness()));
     let mut table = Table::new(&["out", "what", "measured", "should be", "as good", "how"], &[2, 3, 4]);
     for (name, fault, more) in worst.iter().take(SHOWN) {
         let NodeFault { check, component, measured, detail } = fault;

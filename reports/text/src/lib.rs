@@ -9,4 +9,4 @@ pub mod words;
 pub use plain::{plain, steers};
 pub use safe::{clean, clean_json, outgoing};
 pub use table::{Table, width};
-pub use words::{percent, plural, quoted, si, time, wrapped};
+pub use words::{natural, percent, plural, quoted, si, time, wrapped};

@@ -45,6 +45,27 @@ pub fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
+/// A name in the order of people: n2 before n10.
+pub fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = vec![(String::new(), 0_u64)];
+    let mut was_digit = false;
+    for letter in name.chars() {
+        let digit = letter.to_digit(10).map(u64::from);
+        if digit.is_none() && was_digit {
+            parts.push((String::new(), 0));
+        }
+        if let Some(last) = parts.last_mut() {
+            match digit {
+                Some(digit) => last.1 = last.1.saturating_mul(10).saturating_add(digit),
+                None => last.0.push(letter),
+            }
+        }
+        was_digit = digit.is_some();
+    }
+    parts.push((name.to_owned(), 0));
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +107,12 @@ mod tests {
         ] {
             assert_eq!(time(nanos), expected);
         }
+    }
+
+    #[test]
+    fn names_are_in_the_order_of_people() {
+        let mut names = ["n10", "n2", "gpu-2-1", "gpu-1-10", "gpu-1-9", "n02"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["gpu-1-9", "gpu-1-10", "gpu-2-1", "n02", "n2", "n10"]);
     }
 }

@@ -92,11 +92,9 @@ struct Watched {
 }
 
 impl Witness for Watched {
-    fn progress(&mut self, ScanProgress { done, all, gone, left: _ }: ScanProgress) {
+    fn progress(&mut self, ScanProgress { done, all, gone }: ScanProgress) {
         self.bar.units(done, all, gone);
     }
-
-    fn over(&mut self, _: &[Unit]) {}
 
     fn stops(&mut self) -> bool {
         self.stopped.load(Ordering::Relaxed) || self.end.is_some_and(|end| Instant::now() >= end)

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::{ImportError, Places, Source, natural, plain, pods, some};
+use super::source::{ImportError, Places, Source, plain, pods, some};
+use kelpie_text::natural;
 
 /// Most switches and adapters. Source: our choice; the largest subnet has 48 Ki local identifiers.
 const MOST_NODES: usize = 1 << 16;

@@ -152,27 +152,6 @@ pub(super) fn some(names: &[&str], what: &str) -> Option<String> {
     }
 }
 
-/// A name in the order of people: n2 before n10.
-pub(super) fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut parts = vec![(String::new(), 0_u64)];
-    let mut was_digit = false;
-    for letter in name.chars() {
-        let digit = letter.to_digit(10).map(u64::from);
-        if digit.is_none() && was_digit {
-            parts.push((String::new(), 0));
-        }
-        if let Some(last) = parts.last_mut() {
-            match digit {
-                Some(digit) => last.1 = last.1.saturating_mul(10).saturating_add(digit),
-                None => last.0.push(letter),
-            }
-        }
-        was_digit = digit.is_some();
-    }
-    parts.push((name.to_owned(), 0));
-    parts
-}
-
 /// A name that an inventory takes: without spaces and control characters.
 pub(super) fn plain(name: &str) -> String {
     name.chars().map(|letter| if letter.is_control() || letter == ' ' { '_' } else { letter }).take(255).collect()
@@ -205,13 +184,6 @@ pub(super) mod tests {
 
     pub fn source(name: &str, text: &str) -> Source {
         Source { name: name.to_owned(), text: text.to_owned() }
-    }
-
-    #[test]
-    fn names_are_in_the_order_of_people() {
-        let mut names = ["n10", "n2", "gpu-2-1", "gpu-1-10", "gpu-1-9", "n02"];
-        names.sort_by_key(|name| natural(name));
-        assert_eq!(names, ["gpu-1-9", "gpu-1-10", "gpu-2-1", "n02", "n2", "n10"]);
     }
 
     #[test]

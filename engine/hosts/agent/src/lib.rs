@@ -38,5 +38,5 @@ pub use absent::AbsentHost;
 pub use limits::Limits;
 pub use netem::Netem;
 pub use pair::{PairError, PairFile, PairFileError, PairSubsystem};
-pub use runtime::most_files;
+pub use runtime::{most_files, with_one_worker};
 pub use security::{Security, TlsFiles};

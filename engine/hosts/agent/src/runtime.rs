@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 ///
 /// # Errors
 /// The thread or its poller could not be made.
-pub(crate) fn with_one_worker() -> std::io::Result<Runtime> {
+pub fn with_one_worker() -> std::io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(1).enable_all().build()
 }
 
