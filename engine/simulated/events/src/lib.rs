@@ -3,7 +3,9 @@
 mod queue;
 mod servers;
 mod time;
+mod wheel;
 
 pub use queue::Events;
 pub use servers::Server;
 pub use time::{Picos, Rate};
+pub use wheel::Wheel;

@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod dynamics;
 pub mod max_min;
+pub mod peer;
 pub mod problem;
 mod ranks;
 mod timeline;

@@ -78,6 +78,9 @@ struct Ingress {
     held: u64,
     /// In its headroom; none of it if thresholds are fixed.
     headroom: u64,
+    /// What its headroom holds, and its threshold's power of two, if thresholds are dynamic.
+    most_headroom: u64,
+    shift: u32,
     /// Whether it pauses its sender, and for how long it did.
     pauses: Spell,
 }
@@ -98,8 +101,23 @@ impl SharedBuffer {
     /// An empty one of so many ingresses. Panics if these do not fit, as [`BufferForm::shared`] says.
     pub fn new(form: BufferForm, ingresses: usize) -> Self {
         let free = form.shared(ingresses).expect("a buffer has room for what its ingresses have for themselves");
-        let ingresses = vec![Ingress::default(); ingresses];
+        let mut ingress = Ingress::default();
+        if let Threshold::Dynamic { headroom, shift, .. } = form.threshold {
+            (ingress.most_headroom, ingress.shift) = (headroom, shift);
+        }
+        let ingresses = vec![ingress; ingresses];
         Self { threshold: form.threshold, free, filled: 0, ingresses, lost: 0 }
+    }
+
+    /// Gives an ingress of an empty buffer with dynamic thresholds more headroom, as a longer or faster link needs, and a
+    /// threshold of its own. Says whether there was room for it.
+    #[must_use]
+    pub fn widen(&mut self, ingress: usize, headroom: u64, shift: u32) -> bool {
+        let Some(free) = self.free.checked_sub(headroom) else { return false };
+        self.free = free;
+        self.ingresses[ingress].most_headroom += headroom;
+        self.ingresses[ingress].shift = shift;
+        true
     }
 
     /// A packet of so many bytes arrives at an ingress.
@@ -116,18 +134,18 @@ impl SharedBuffer {
                 at.held += bytes;
                 at.held > xoff
             }
-            Threshold::Dynamic { reserve, headroom, shift, .. } => {
+            Threshold::Dynamic { reserve, .. } => {
                 let of_shared = (at.held + bytes).saturating_sub(reserve);
-                if of_shared == 0 || of_shared <= self.free >> shift {
+                if of_shared == 0 || of_shared <= self.free >> at.shift {
                     self.free -= of_shared.min(bytes);
                     at.held += bytes;
-                } else if at.headroom + bytes <= headroom {
+                } else if at.headroom + bytes <= at.most_headroom {
                     at.headroom += bytes;
                 } else {
                     self.lost += 1;
                     return Arrival::Lost;
                 }
-                at.headroom > 0 || at.held.saturating_sub(reserve) >= self.free >> shift
+                at.headroom > 0 || at.held.saturating_sub(reserve) >= self.free >> at.shift
             }
         };
         self.filled += bytes;
@@ -150,14 +168,14 @@ impl SharedBuffer {
                 at.held -= bytes;
                 at.held < xon
             }
-            Threshold::Dynamic { reserve, shift, resume, .. } => {
+            Threshold::Dynamic { reserve, resume, .. } => {
                 let of_headroom = at.headroom.min(bytes);
                 let of_held = bytes - of_headroom;
                 at.headroom -= of_headroom;
                 self.free += at.held.saturating_sub(reserve).min(of_held);
                 at.held -= of_held;
                 let of_shared = at.held.saturating_sub(reserve);
-                at.headroom == 0 && (of_shared == 0 || of_shared + resume <= self.free >> shift)
+                at.headroom == 0 && (of_shared == 0 || of_shared + resume <= self.free >> at.shift)
             }
         };
         if !is_below || !at.pauses.is_on() {

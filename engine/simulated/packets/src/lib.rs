@@ -1,0 +1,74 @@
+//! A simulated fabric at the level of packets: hosts with NICs, switches with shared buffers, PFC and ECN, reliable
+//! connections, congestion control. No clock, no I/O; equal input gives equal output, on any number of threads.
+//!
+//! A packet costs two events for each link that it crosses: it begins to leave, and it arrives. What is touched then lies
+//! together: a port is one line of the cache, a packet is 28 bytes, and its ways are chosen before it leaves.
+
+pub mod congestion;
+mod hash;
+mod layout;
+mod network;
+mod nic;
+mod packet;
+mod port;
+mod routes;
+mod run;
+mod settings;
+mod shard;
+mod transport;
+
+pub use network::{Link, MessageForm, Network, NodeKind, QpForm, Traffic, Trigger};
+pub use run::{LinkEvent, MessageTimes, Outcome, run};
+pub use settings::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Recovery, Settings, WindowRule};
+pub use shard::Counters;
+
+/// Why a run cannot begin.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RunError {
+    /// A link.
+    #[error("link {link}: its ends are two different nodes and its rate is above 0 and at most 100000 Gbit/s")]
+    Link {
+        /// Its number.
+        link: usize,
+    },
+    /// A rate without marks.
+    #[error("links of {gbps} Gbit/s have no thresholds for ECN; give kmin, kmax and pmax for this rate")]
+    NoEcn {
+        /// Units: Gbit/s.
+        gbps: f64,
+    },
+    /// A QP.
+    #[error("QP {qp}: it leads from one host to another one")]
+    Qp {
+        /// Its number.
+        qp: usize,
+    },
+    /// A QP without a way.
+    #[error("QP {qp}: no links lead from its sender to its receiver and back")]
+    NoWay {
+        /// Its number.
+        qp: usize,
+    },
+    /// A message.
+    #[error("message {message}: it has a QP and at least a byte, and waits for messages of the host that sends it")]
+    Message {
+        /// Its number.
+        message: usize,
+    },
+    /// Classes.
+    #[error("QPs have more than 4 priorities")]
+    Classes,
+    /// A buffer.
+    #[error(
+        "switch {switch}: its buffer of {capacity} bytes is too small for PFC: reserve and headroom of its ports take \
+         {needed} bytes"
+    )]
+    Buffer {
+        /// Its node.
+        switch: u32,
+        /// What ports have for themselves. Units: bytes.
+        needed: u64,
+        /// Units: bytes.
+        capacity: u64,
+    },
+}

@@ -1,0 +1,443 @@
+//! A run: what is simulated is laid out, cut into parts, simulated, and put together again.
+
+use std::sync::{Barrier, Mutex};
+
+use kelpie_switch::{BufferForm, SharedBuffer, Threshold};
+
+use crate::RunError;
+use crate::congestion::{Algorithm, CongestionControl, Line, NEVER};
+use crate::congestion::{MOST_HOPS, NoControl};
+use crate::layout::{Layout, NONE};
+use crate::network::{Network, NodeKind, Traffic, Trigger};
+use crate::nic::{Message, Nic, QpState, Sender};
+use crate::packet::MOST_CLASSES;
+use crate::port::Port;
+use crate::routes::Routes;
+use crate::settings::{Settings, WindowRule};
+use crate::shard::{Counters, Crossing, Followers, POST, Plan, Shard};
+
+/// What became of a message. Units: ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageTimes {
+    /// When it was posted; nothing if what it waits for did not happen.
+    pub posted: Option<u64>,
+    /// When it had arrived as a whole.
+    pub received: Option<u64>,
+    /// When its sender knew.
+    pub done: Option<u64>,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of each message.
+    pub messages: Vec<MessageTimes>,
+    /// In all.
+    pub counters: Counters,
+    /// When the last thing happened. Units: ns.
+    pub end_ns: u64,
+}
+
+/// Something that happens to a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkEvent {
+    /// When. Units: ns.
+    pub at_ns: u64,
+    /// Its number.
+    pub link: u32,
+    /// Whether it works from then on.
+    pub works: bool,
+    /// How long it takes until ways are chosen anew. Units: ns.
+    pub detected_after_ns: u64,
+}
+
+/// Simulates traffic on a network, on so many threads; the outcome does not depend on how many.
+///
+/// # Errors
+/// If a link, a QP or a message cannot be, or if buffers are too small for their headroom.
+pub fn run(
+    network: &Network,
+    settings: &Settings,
+    traffic: &Traffic,
+    events: &[LinkEvent],
+    threads: usize,
+) -> Result<Outcome, RunError> {
+    let run = Run { network, settings, traffic, events, threads: threads.clamp(1, 64) };
+    match settings.algorithm {
+        Algorithm::None => run.simulate::<_, 0>(NoControl),
+        Algorithm::Dcqcn(form) => run.simulate::<_, 0>(form),
+        Algorithm::Timely(form) => run.simulate::<_, 0>(form),
+        Algorithm::Dctcp(form) => run.simulate::<_, 0>(form),
+        Algorithm::Hpcc(form) => run.simulate::<_, MOST_HOPS>(form),
+    }
+}
+
+struct Run<'a> {
+    network: &'a Network,
+    settings: &'a Settings,
+    traffic: &'a Traffic,
+    events: &'a [LinkEvent],
+    threads: usize,
+}
+
+impl Run<'_> {
+    fn simulate<C: CongestionControl + Clone, const HOPS: usize>(&self, control: C) -> Result<Outcome, RunError> {
+        self.check()?;
+        let layout = Layout::new(self.network, self.settings)?;
+        let mut plan = self.plan(&layout)?;
+        let mut shards = Vec::new();
+        for part in 0..self.threads {
+            shards.push(self.shard::<C, HOPS>(part as u8, control.clone(), &plan)?);
+        }
+        let ahead = self.lookahead(&plan);
+        for (time, change) in self.changes() {
+            run_all(&mut shards, &plan, time.min(self.settings.end_ns), ahead);
+            match change {
+                Change::Link(link, works) => plan.works[link as usize] = works,
+                Change::Routes => self.choose_ways(&mut plan),
+            }
+        }
+        run_all(&mut shards, &plan, self.settings.end_ns, ahead);
+        Ok(self.outcome(&plan, &shards))
+    }
+
+    fn check(&self) -> Result<(), RunError> {
+        let hosts = |node: u32| self.network.nodes.get(node as usize) == Some(&NodeKind::Host);
+        for (number, qp) in self.traffic.qps.iter().enumerate() {
+            if !hosts(qp.from) || !hosts(qp.to) || qp.from == qp.to {
+                return Err(RunError::Qp { qp: number });
+            }
+        }
+        for (number, message) in self.traffic.messages.iter().enumerate() {
+            if message.qp as usize >= self.traffic.qps.len() || message.bytes == 0 {
+                return Err(RunError::Message { message: number });
+            }
+        }
+        let from = |message: u32| self.traffic.qps[self.traffic.messages[message as usize].qp as usize].from;
+        let to = |message: u32| self.traffic.qps[self.traffic.messages[message as usize].qp as usize].to;
+        let messages = self.traffic.messages.len() as u32;
+        for (cause, trigger, effect) in &self.traffic.waits {
+            let known = *cause < messages && *effect < messages;
+            if !known || from(*effect) != if *trigger == Trigger::Received { to(*cause) } else { from(*cause) } {
+                return Err(RunError::Message { message: *effect as usize });
+            }
+        }
+        Ok(())
+    }
+
+    fn classes(&self) -> Result<Vec<u8>, RunError> {
+        let mut classes: Vec<u8> = self.traffic.qps.iter().map(|qp| qp.class).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        if classes.len() > MOST_CLASSES { Err(RunError::Classes) } else { Ok(classes) }
+    }
+
+    fn plan<'l>(&'l self, layout: &'l Layout) -> Result<Plan<'l>, RunError> {
+        let of = |wanted: Trigger| {
+            let waits = self.traffic.waits.iter();
+            waits.filter(move |wait| wait.1 == wanted).map(|(cause, _, effect)| (*cause, *effect))
+        };
+        let messages = self.traffic.messages.len();
+        let mut plan = Plan {
+            layout,
+            settings: self.settings,
+            ways: Vec::new(),
+            qp_ways: vec![[NONE; 2]; self.traffic.qps.len()],
+            lines: Vec::new(),
+            after_received: Followers::new(messages, of(Trigger::Received)),
+            after_sent: Followers::new(messages, of(Trigger::Sent)),
+            delays: self.traffic.messages.iter().map(|message| message.start_ns).collect(),
+            parts: self.parts(layout),
+            works: vec![true; self.network.links.len()],
+            classes: self.classes()?.len().max(1),
+        };
+        self.choose_ways(&mut plan);
+        if let Some(qp) = plan.qp_ways.iter().position(|ways| ways[0] == NONE) {
+            return Err(RunError::NoWay { qp });
+        }
+        plan.lines = self.lines(&plan);
+        Ok(plan)
+    }
+
+    /// Chooses the ways of all QPs by what works. Packets that are on their way keep theirs.
+    fn choose_ways(&self, plan: &mut Plan<'_>) {
+        let mut routes = Routes::new(plan.layout, &plan.works, self.settings.hash);
+        for (qp, ways) in self.traffic.qps.iter().zip(&mut plan.qp_ways) {
+            *ways = [NONE; 2];
+            let Some(found) = routes.of_qp(qp) else { continue };
+            for (way, found) in ways.iter_mut().zip(&found) {
+                *way = plan.ways.len() as u32;
+                plan.ways.extend(found);
+            }
+        }
+    }
+
+    fn lines(&self, plan: &Plan<'_>) -> Vec<Line> {
+        let payload = u64::from(self.settings.payload);
+        let mut lines: Vec<Line> = (self.traffic.qps.iter().zip(&plan.qp_ways))
+            .map(|(qp, ways)| {
+                let mut at = ways[0] as usize;
+                let first = plan.layout.class(plan.ways[at]).bps;
+                let (mut slowest, mut rtt) = (f64::INFINITY, 0.0);
+                loop {
+                    let port = plan.ways[at];
+                    let class = plan.layout.class(port);
+                    slowest = slowest.min(class.bps);
+                    rtt += f64::from(class.delay) * 2.0 + (payload as f64 * 8e9 / class.bps).floor();
+                    at += 1;
+                    if plan.layout.neighbour(port) == qp.to {
+                        break;
+                    }
+                }
+                Line { bps: first, rtt_ns: rtt, window: (rtt * slowest / 8e9).floor() }
+            })
+            .collect();
+        let most = |value: fn(&Line) -> f64| lines.iter().map(value).fold(0.0, f64::max);
+        let (rtt, window) = (most(|line| line.rtt_ns), most(|line| line.window));
+        for line in &mut lines {
+            if self.settings.largest_rtt {
+                line.rtt_ns = rtt;
+            }
+            if self.settings.window == WindowRule::LargestBdp {
+                line.window = window;
+            }
+        }
+        lines
+    }
+
+    /// Which part each node belongs to: hosts of a crossbar stay together, and switches stay with their hosts.
+    fn parts(&self, layout: &Layout) -> Vec<u8> {
+        let nodes = &self.network.nodes;
+        let crossbar = |node: u32| {
+            layout.ports_of(node).map(|port| layout.neighbour(port)).find(|n| nodes[*n as usize] == NodeKind::Crossbar)
+        };
+        let hosts = nodes.iter().filter(|kind| **kind == NodeKind::Host).count().max(1);
+        let (mut parts, mut seen, mut others) = (vec![u8::MAX; nodes.len()], 0, 0);
+        for node in 0..nodes.len() as u32 {
+            if nodes[node as usize] != NodeKind::Host {
+                continue;
+            }
+            let part = (seen * self.threads / hosts) as u8;
+            seen += 1;
+            let part = match crossbar(node) {
+                Some(crossbar) if parts[crossbar as usize] != u8::MAX => parts[crossbar as usize],
+                Some(crossbar) => {
+                    parts[crossbar as usize] = part;
+                    part
+                }
+                None => part,
+            };
+            parts[node as usize] = part;
+        }
+        for node in 0..nodes.len() as u32 {
+            if parts[node as usize] == u8::MAX {
+                let host = layout.ports_of(node).map(|port| layout.neighbour(port)).find(|n| !layout.forwards(*n));
+                parts[node as usize] = host.map_or_else(
+                    || {
+                        others += 1;
+                        (others % self.threads) as u8
+                    },
+                    |host| parts[host as usize],
+                );
+            }
+        }
+        parts
+    }
+
+    /// How far a part may be ahead of the others: no packet arrives from another one sooner. Units: ns.
+    fn lookahead(&self, plan: &Plan<'_>) -> u64 {
+        let crossing = self.network.links.iter().filter(|link| {
+            let [a, b] = link.ends.map(|end| plan.parts[end as usize]);
+            a != b
+        });
+        crossing.map(|link| u64::from(link.delay_ns).max(1)).min().unwrap_or(NEVER)
+    }
+
+    fn shard<C: CongestionControl, const HOPS: usize>(
+        &self,
+        part: u8,
+        control: C,
+        plan: &Plan<'_>,
+    ) -> Result<Shard<C, HOPS>, RunError> {
+        let layout = plan.layout;
+        let classes = self.classes()?;
+        let mut ports = vec![Port::default(); layout.ports.len()];
+        let mut nics = Vec::new();
+        let mut buffers = Vec::new();
+        for (node, kind) in (0..).zip(&layout.nodes) {
+            if *kind == NodeKind::Host {
+                for port in layout.ports_of(node) {
+                    ports[port as usize].nic = nics.len() as u32;
+                    nics.push(Nic { ready: vec![Default::default(); classes.len().max(1)], ..Nic::default() });
+                }
+            }
+            let here = *kind == NodeKind::Switch && plan.parts[node as usize] == part;
+            buffers.push(if here { Some(self.buffer(plan, node)?) } else { None });
+        }
+        let senders = self.traffic.qps.iter().zip(&plan.qp_ways).zip(&plan.lines).map(|((qp, ways), line)| Sender {
+            acked: 0,
+            next: 0,
+            posted: 0,
+            most: 0,
+            oldest: NONE,
+            current: NONE,
+            newest: NONE,
+            port: plan.ways[ways[0] as usize],
+            class: classes.iter().position(|class| *class == qp.class).unwrap_or(0) as u8,
+            timeouts: 0,
+            state: QpState::Idle,
+            free: 0,
+            rate: line.bps,
+            last: 0,
+            timeout: NEVER,
+            timer: NEVER,
+        });
+        let mut waits = vec![0; self.traffic.messages.len()];
+        self.traffic.waits.iter().for_each(|(.., effect)| waits[*effect as usize] += 1);
+        let payload = u64::from(self.settings.payload);
+        let messages = self.traffic.messages.iter().zip(&waits).map(|(message, waits)| {
+            let packets = message.bytes.div_ceil(payload);
+            Message {
+                qp: message.qp,
+                end: NONE,
+                last: (message.bytes - (packets - 1) * payload) as u32,
+                packets: packets as u32,
+                next: NONE,
+                waits: *waits,
+                posted: NEVER,
+                received: NEVER,
+                done: NEVER,
+            }
+        });
+        let (senders, messages) = (senders.collect(), messages.collect());
+        let mut shard = Shard::new(part, control, plan, buffers, nics, ports, senders, messages);
+        for (number, message) in (0..).zip(&self.traffic.messages) {
+            let from = self.traffic.qps[message.qp as usize].from;
+            if waits[number as usize] == 0 && plan.parts[from as usize] == part {
+                shard.wheel.at(message.start_ns, POST | number);
+            }
+        }
+        Ok(shard)
+    }
+
+    fn buffer(&self, plan: &Plan<'_>, node: u32) -> Result<SharedBuffer, RunError> {
+        let (layout, settings) = (plan.layout, &self.settings.buffer);
+        let ingresses = layout.ports_of(node).len() * plan.classes;
+        let threshold = Threshold::Dynamic {
+            reserve: settings.reserve,
+            headroom: 0,
+            shift: settings.shift,
+            resume: settings.resume,
+        };
+        let form = BufferForm { capacity: settings.capacity, threshold };
+        let host_bps = layout.ports.iter().filter(|port| !layout.forwards(port.node)).map(|port| port.class);
+        let host_bps = host_bps.map(|class| layout.classes[usize::from(class)].bps).fold(0.0, f64::max);
+        let headroom = |port: u32| {
+            let class = layout.class(port);
+            (class.bps * f64::from(class.delay) / 8e9 * settings.headroom_delays) as u64
+        };
+        let needed: u64 = layout.ports_of(node).map(|port| plan.classes as u64 * (settings.reserve + headroom(port))).sum();
+        let too_small = RunError::Buffer { switch: node, needed, capacity: settings.capacity };
+        if form.shared(ingresses).is_none() {
+            return Err(too_small);
+        }
+        let mut buffer = SharedBuffer::new(form, ingresses);
+        for (place, port) in layout.ports_of(node).enumerate() {
+            let faster = (layout.class(port).bps / host_bps).log2().ceil().max(0.0) as u32;
+            for class in 0..plan.classes {
+                let shift = settings.shift.saturating_sub(faster);
+                if !buffer.widen(place * plan.classes + class, headroom(port), shift) {
+                    return Err(too_small);
+                }
+            }
+        }
+        Ok(buffer)
+    }
+
+    /// What happens to links, and when ways are chosen anew.
+    fn changes(&self) -> Vec<(u64, Change)> {
+        let of = |event: &LinkEvent| {
+            let detected = event.at_ns.saturating_add(event.detected_after_ns);
+            [(event.at_ns, Change::Link(event.link, event.works)), (detected, Change::Routes)]
+        };
+        let mut changes: Vec<(u64, Change)> = self.events.iter().flat_map(of).collect();
+        changes.sort_by_key(|(time, _)| *time);
+        changes
+    }
+
+    fn outcome<C: CongestionControl, const HOPS: usize>(&self, plan: &Plan<'_>, shards: &[Shard<C, HOPS>]) -> Outcome {
+        let time = |time: u64| (time != NEVER).then_some(time);
+        let messages = (0..).zip(&self.traffic.messages).map(|(number, message): (usize, _)| {
+            let qp = self.traffic.qps[message.qp as usize];
+            let at = |node: u32| &shards[usize::from(plan.parts[node as usize])].messages[number];
+            let (from, to) = (at(qp.from), at(qp.to));
+            MessageTimes { posted: time(from.posted), received: time(to.received), done: time(from.done) }
+        });
+        let mut counters = Counters::default();
+        shards.iter().for_each(|shard| counters.add(&shard.counters));
+        Outcome {
+            messages: messages.collect(),
+            counters,
+            end_ns: shards.iter().map(|shard| shard.now).max().unwrap_or(0),
+        }
+    }
+}
+
+/// Something that changes the plan.
+enum Change {
+    Link(u32, bool),
+    Routes,
+}
+
+/// Simulates all parts until a time.
+fn run_all<C: CongestionControl, const HOPS: usize>(
+    shards: &mut [Shard<C, HOPS>],
+    plan: &Plan<'_>,
+    end: u64,
+    ahead: u64,
+) {
+    if let [shard] = shards {
+        return shard.run_until(plan, end);
+    }
+    let parts = shards.len();
+    let barrier = Barrier::new(parts);
+    let earliest: Vec<Mutex<u64>> = (0..parts).map(|_| Mutex::new(0)).collect();
+    let boxes: Vec<Mutex<Vec<Crossing<HOPS>>>> = (0..parts * parts).map(|_| Mutex::new(Vec::new())).collect();
+    std::thread::scope(|scope| {
+        for (part, shard) in shards.iter_mut().enumerate() {
+            let (barrier, earliest, boxes) = (&barrier, &earliest, &boxes);
+            scope.spawn(move || {
+                loop {
+                    set(&earliest[part], shard.wheel.earliest().unwrap_or(NEVER));
+                    barrier.wait();
+                    let begin = earliest.iter().map(get).min().unwrap_or(NEVER);
+                    if begin >= end {
+                        return;
+                    }
+                    shard.run_until(plan, begin.saturating_add(ahead).min(end));
+                    for crossing in shard.outbox.drain(..) {
+                        let to = plan.parts[plan.layout.ports[crossing.port as usize].node as usize];
+                        lock(&boxes[part * parts + usize::from(to)]).push(crossing);
+                    }
+                    barrier.wait();
+                    for from in 0..parts {
+                        let crossings = std::mem::take(&mut *lock(&boxes[from * parts + part]));
+                        shard.take(&crossings);
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn set(of: &Mutex<u64>, value: u64) {
+    *lock(of) = value;
+}
+
+fn get(of: &Mutex<u64>) -> u64 {
+    *lock(of)
+}

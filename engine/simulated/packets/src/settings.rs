@@ -1,0 +1,118 @@
+//! How hosts and switches behave. Defaults are the field's; what the open simulators do differently is set where their
+//! files are read.
+
+use crate::congestion::Algorithm;
+
+/// When a switch marks a packet that leaves, by what still waits behind it in its class. Units: bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EcnCurve {
+    /// Up to it nothing is marked.
+    pub kmin: f64,
+    /// Above it all is marked.
+    pub kmax: f64,
+    /// Probability at `kmax`.
+    pub pmax: f64,
+}
+
+/// The buffer of a switch. Units: bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BufferSettings {
+    /// In all.
+    pub capacity: u64,
+    /// Of each port and class.
+    pub reserve: u64,
+    /// How far below the threshold a sender goes on.
+    pub resume: u64,
+    /// The threshold is what is free of the shared part divided by two to this power; one less for each doubling of the
+    /// port's rate over that of hosts.
+    pub shift: u32,
+    /// Headroom of a port in multiples of its rate times its delay.
+    pub headroom_delays: f64,
+    /// Whether senders are paused. If not, what finds no room is lost.
+    pub pfc: bool,
+}
+
+/// How receivers tell senders of marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkEcho {
+    /// Each acknowledgement repeats the mark of its packet.
+    Acknowledgement,
+    /// A congestion notification packet (CNP) of its own, at most one of a QP in this time. Units: ns. Source: IBTA
+    /// Architecture Specification Volume 1, Annex A17.9.
+    Cnp(u64),
+}
+
+/// How flows choose among equal ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EcmpHash {
+    /// Kelpie's, by a seed.
+    Seeded(u64),
+    /// As the simulators of HPCC and SimAI do, way by way. Source: facts of their routing tables.
+    Peers,
+}
+
+/// What bounds the bytes of a QP that are under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowRule {
+    /// Nothing.
+    None,
+    /// What its way holds at line rate: bandwidth times the round trip of an empty network.
+    Bdp,
+    /// The largest such window of all QPs.
+    LargestBdp,
+}
+
+/// What a sender does when a packet was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovery {
+    /// It sends all from there again.
+    GoBackN,
+    /// It sends again only what is missing. Source: Mittal et al., Revisiting Network Support for RDMA (IRN), SIGCOMM
+    /// 2018.
+    Selective,
+}
+
+/// Settings of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Payload of a full packet. Units: bytes.
+    pub payload: u32,
+    /// What a data packet has beside. Units: bytes.
+    pub overhead: u32,
+    /// An acknowledgement. Units: bytes.
+    pub ack_bytes: u32,
+    /// In-order packets for which there is one acknowledgement; the last of a message always has one.
+    pub packets_per_ack: u32,
+    /// Whether acknowledgements go before all data, outside of PFC.
+    pub acks_first: bool,
+    /// Whether the time of a packet on a wire is cut to whole ns.
+    pub whole_ns: bool,
+    /// Switches.
+    pub buffer: BufferSettings,
+    /// Marks by rate of the link (Gbit/s).
+    pub ecn: Vec<(f64, EcnCurve)>,
+    /// How marks go back.
+    pub echo: MarkEcho,
+    /// ECMP.
+    pub hash: EcmpHash,
+    /// Congestion control.
+    pub algorithm: Algorithm,
+    /// Windows.
+    pub window: WindowRule,
+    /// Whether a window shrinks with the rate.
+    pub window_follows_rate: bool,
+    /// Round trip that congestion control takes as that of an empty network: its own way's, or the largest of all QPs.
+    pub largest_rtt: bool,
+    /// Lost packets.
+    pub recovery: Recovery,
+    /// A receiver that misses a packet says so at most once in this time. Units: ns.
+    pub nack_interval_ns: u64,
+    /// A sender that hears nothing for so long goes back. Source: IBTA, 4.096 µs times a power of two. Units: ns.
+    pub timeout_ns: u64,
+    /// Timeouts in a row after which a QP is in error.
+    pub retries: u8,
+    /// Of marks, losses.
+    pub seed: u64,
+    /// When the run ends at the latest. Units: ns.
+    pub end_ns: u64,
+}
