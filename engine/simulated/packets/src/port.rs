@@ -1,8 +1,12 @@
 //! A port while the simulation runs: its wire, what is on the way to it, and what waits to leave.
 
 use crate::congestion::NEVER;
-use crate::layout::NONE;
 use crate::packet::Fifo;
+
+/// Its node is a host.
+pub const HOST: u8 = 1;
+/// Its peer belongs to another part.
+pub const REMOTE: u8 = 2;
 
 /// A port, in one line of the cache.
 #[derive(Debug, Clone, Copy)]
@@ -20,18 +24,27 @@ pub struct Port {
     pub control: Fifo,
     /// What waits in all classes. Units: bytes.
     pub queued: u32,
-    /// Its NIC, if a host's.
-    pub nic: u32,
     /// Packets that left or were lost, for random numbers.
     pub count: u32,
+    /// The port at the other end of its link.
+    pub peer: u32,
+    /// Of a host, its NIC; of a switch, its buffer; [`crate::layout::NONE`] of a crossbar.
+    pub owner: u32,
+    /// Kind of its link.
+    pub kind: u16,
+    /// Its first ingress among those of its buffer.
+    pub ingress: u16,
     /// Classes that its peer asked to be silent, one bit each.
     pub paused: u8,
     /// The class that left last.
     pub class: u8,
+    /// Flags.
+    pub flags: u8,
 }
 
-impl Default for Port {
-    fn default() -> Self {
+impl Port {
+    /// An idle port with this peer, owner, kind of link and first ingress.
+    pub fn new(peer: u32, owner: u32, kind: u16, ingress: u16, flags: u8) -> Self {
         Self {
             free: 0,
             look: NEVER,
@@ -39,11 +52,21 @@ impl Default for Port {
             arriving: Fifo::default(),
             control: Fifo::default(),
             queued: 0,
-            nic: NONE,
             count: 0,
+            peer,
+            owner,
+            kind,
+            ingress,
             paused: 0,
             class: 0,
+            flags,
         }
+    }
+
+    /// Whether its node is a host.
+    #[inline]
+    pub fn is_host(&self) -> bool {
+        self.flags & HOST != 0
     }
 }
 

@@ -11,7 +11,7 @@ use crate::layout::{Layout, NONE};
 use crate::network::{Network, NodeKind, Traffic, Trigger};
 use crate::nic::{Message, Nic, QpState, Sender};
 use crate::packet::MOST_CLASSES;
-use crate::port::Port;
+use crate::port::{HOST, Port, REMOTE};
 use crate::routes::Routes;
 use crate::settings::{Settings, WindowRule};
 use crate::shard::{Counters, Crossing, Followers, POST, Plan, Shard};
@@ -93,7 +93,10 @@ impl Run<'_> {
         for (time, change) in self.changes() {
             run_all(&mut shards, &plan, time.min(self.settings.end_ns), ahead);
             match change {
-                Change::Link(link, works) => plan.works[link as usize] = works,
+                Change::Link(link, works) => {
+                    plan.works[link as usize] = works;
+                    plan.all_work = plan.works.iter().all(|works| *works);
+                }
                 Change::Routes => self.choose_ways(&mut plan),
             }
         }
@@ -149,6 +152,7 @@ impl Run<'_> {
             delays: self.traffic.messages.iter().map(|message| message.start_ns).collect(),
             parts: self.parts(layout),
             works: vec![true; self.network.links.len()],
+            all_work: true,
             classes: self.classes()?.len().max(1),
         };
         self.choose_ways(&mut plan);
@@ -261,18 +265,28 @@ impl Run<'_> {
     ) -> Result<Shard<C, HOPS>, RunError> {
         let layout = plan.layout;
         let classes = self.classes()?;
-        let mut ports = vec![Port::default(); layout.ports.len()];
-        let mut nics = Vec::new();
-        let mut buffers = Vec::new();
+        let (mut ports, mut nics, mut buffers) = (Vec::with_capacity(layout.ports.len()), Vec::new(), Vec::new());
         for (node, kind) in (0..).zip(&layout.nodes) {
-            if *kind == NodeKind::Host {
-                for port in layout.ports_of(node) {
-                    ports[port as usize].nic = nics.len() as u32;
-                    nics.push(Nic { ready: vec![Default::default(); classes.len().max(1)], ..Nic::default() });
+            let here = plan.parts[node as usize] == part;
+            for port in layout.ports_of(node) {
+                let place = layout.ports[port as usize];
+                let owner = match kind {
+                    NodeKind::Host => nics.len() as u32,
+                    NodeKind::Switch if here => buffers.len() as u32,
+                    _ => NONE,
+                };
+                if *kind == NodeKind::Host {
+                    nics.push(Nic { ready: vec![Default::default(); plan.classes], ..Nic::default() });
                 }
+                let other = plan.parts[layout.neighbour(port) as usize] != part;
+                let flags = u8::from(*kind == NodeKind::Host) * HOST | u8::from(other) * REMOTE;
+                let ingress = layout.place_in_node(port) as usize * plan.classes;
+                let ingress = u16::try_from(ingress).map_err(|_| RunError::Link { link: place.link as usize })?;
+                ports.push(Port::new(place.peer, owner, place.class, ingress, flags));
             }
-            let here = *kind == NodeKind::Switch && plan.parts[node as usize] == part;
-            buffers.push(if here { Some(self.buffer(plan, node)?) } else { None });
+            if *kind == NodeKind::Switch && here {
+                buffers.push(self.buffer(plan, node)?);
+            }
         }
         let senders = self.traffic.qps.iter().zip(&plan.qp_ways).zip(&plan.lines).map(|((qp, ways), line)| Sender {
             acked: 0,
@@ -310,7 +324,7 @@ impl Run<'_> {
             }
         });
         let (senders, messages) = (senders.collect(), messages.collect());
-        let mut shard = Shard::new(part, control, plan, buffers, nics, ports, senders, messages);
+        let mut shard = Shard::new(control, plan, buffers, nics, ports, senders, messages);
         for (number, message) in (0..).zip(&self.traffic.messages) {
             let from = self.traffic.qps[message.qp as usize].from;
             if waits[number as usize] == 0 && plan.parts[from as usize] == part {
@@ -336,7 +350,8 @@ impl Run<'_> {
             let class = layout.class(port);
             (class.bps * f64::from(class.delay) / 8e9 * settings.headroom_delays) as u64
         };
-        let needed: u64 = layout.ports_of(node).map(|port| plan.classes as u64 * (settings.reserve + headroom(port))).sum();
+        let needed: u64 =
+            layout.ports_of(node).map(|port| plan.classes as u64 * (settings.reserve + headroom(port))).sum();
         let too_small = RunError::Buffer { switch: node, needed, capacity: settings.capacity };
         if form.shared(ingresses).is_none() {
             return Err(too_small);

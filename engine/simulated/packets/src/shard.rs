@@ -8,7 +8,7 @@ use crate::hash::uniform;
 use crate::layout::{Layout, NONE};
 use crate::nic::{Message, Nic, Receiver, Sender};
 use crate::packet::{MARKED, Packet, PacketKind, Packets};
-use crate::port::{ClassQueue, Port};
+use crate::port::{ClassQueue, Port, REMOTE};
 use crate::settings::Settings;
 
 /// Bits of an event below its kind.
@@ -43,6 +43,8 @@ pub(crate) struct Plan<'a> {
     pub parts: Vec<u8>,
     /// Whether each link works.
     pub works: Vec<bool>,
+    /// Whether all of them do.
+    pub all_work: bool,
     /// Classes of data.
     pub classes: usize,
 }
@@ -125,7 +127,6 @@ impl Counters {
 
 /// A part.
 pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
-    pub part: u8,
     pub control: C,
     pub now: u64,
     pub wheel: Wheel,
@@ -133,8 +134,8 @@ pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
     pub ports: Vec<Port>,
     /// Of each port, its classes.
     pub queues: Vec<ClassQueue>,
-    /// Of each node that has one.
-    pub buffers: Vec<Option<SharedBuffer>>,
+    /// Of switches.
+    pub buffers: Vec<SharedBuffer>,
     pub nics: Vec<Nic>,
     pub senders: Vec<Sender>,
     pub flows: Vec<C::Flow>,
@@ -148,10 +149,9 @@ pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
 impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     #[expect(clippy::too_many_arguments, reason = "the parts of a part")]
     pub fn new(
-        part: u8,
         control: C,
         plan: &Plan<'_>,
-        buffers: Vec<Option<SharedBuffer>>,
+        buffers: Vec<SharedBuffer>,
         nics: Vec<Nic>,
         ports: Vec<Port>,
         senders: Vec<Sender>,
@@ -159,7 +159,6 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     ) -> Self {
         let flows = plan.lines.iter().map(|line| control.start(line)).collect();
         Self {
-            part,
             control,
             now: 0,
             wheel: Wheel::default(),
@@ -253,7 +252,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 *paused = if kind == PacketKind::Pause { *paused | bit } else { *paused & !bit };
                 self.kick(plan, port);
             }
-            _ if self.ports[port as usize].nic != NONE => self.received(plan, port, packet),
+            _ if self.ports[port as usize].is_host() => self.received(plan, port, packet),
             _ => self.forward(plan, port, packet),
         }
     }
@@ -261,14 +260,15 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     /// Whether a link loses the packet that arrives by it.
     #[inline]
     fn is_lost(&mut self, plan: &Plan<'_>, port: u32) -> bool {
-        let loss = plan.layout.class(port).loss;
-        if loss == 0.0 {
-            return !plan.works[plan.layout.ports[port as usize].link as usize];
-        }
         let state = &mut self.ports[port as usize];
-        state.count += 1;
-        let odds = uniform(plan.settings.seed ^ LOSSES, port, u64::from(state.count));
-        odds < loss || !plan.works[plan.layout.ports[port as usize].link as usize]
+        let loss = plan.layout.classes[usize::from(state.kind)].loss;
+        if loss > 0.0 {
+            state.count += 1;
+            if uniform(plan.settings.seed ^ LOSSES, port, u64::from(state.count)) < loss {
+                return true;
+            }
+        }
+        !plan.all_work && !plan.works[plan.layout.ports[port as usize].link as usize]
     }
 
     /// A packet came into a switch.
@@ -283,9 +283,9 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             return self.kick(plan, out);
         }
         at.place = port;
-        let node = plan.layout.ports[port as usize].node;
-        if let Some(buffer) = &mut self.buffers[node as usize] {
-            let ingress = plan.layout.place_in_node(port) as usize * plan.classes + class;
+        let state = &self.ports[port as usize];
+        if let Some(buffer) = self.buffers.get_mut(state.owner as usize) {
+            let ingress = usize::from(state.ingress) + class;
             match buffer.arrive(Picos::new(self.now * 1000), ingress, bytes) {
                 Arrival::Lost => {
                     self.counters.drops += 1;
@@ -307,7 +307,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         queue.bytes += bytes;
         let state = &mut self.ports[out as usize];
         state.queued += bytes;
-        if state.nic == NONE {
+        if !state.is_host() {
             self.counters.max_queue_bytes = self.counters.max_queue_bytes.max(u64::from(queue.bytes));
         }
     }
@@ -381,12 +381,12 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             let behind = queue.bytes;
             state.queued -= bytes;
             state.class = class as u8;
-            if state.nic == NONE {
+            if !state.is_host() {
                 self.leave(plan, port, class, packet, behind);
             }
             return self.send(plan, port, packet);
         }
-        if state.nic != NONE {
+        if state.is_host() {
             self.next_of_qps(plan, port);
         }
     }
@@ -394,13 +394,11 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     /// A packet leaves a switch.
     #[inline]
     fn leave(&mut self, plan: &Plan<'_>, port: u32, class: usize, packet: u32, behind: u32) {
-        let layout = plan.layout;
-        let node = layout.ports[port as usize].node;
         let at = self.packets.at(packet);
         let (bytes, from, is_data) = (u64::from(at.bytes), at.place, at.kind == PacketKind::Data);
-        let kind = layout.class(port);
+        let state = &mut self.ports[port as usize];
+        let kind = &plan.layout.classes[usize::from(state.kind)];
         if let Some(curve) = kind.ecn.filter(|curve| is_data && f64::from(behind) > curve.kmin) {
-            let state = &mut self.ports[port as usize];
             state.count += 1;
             let filled = f64::from(behind);
             let odds = curve.pmax * (filled - curve.kmin) / (curve.kmax - curve.kmin);
@@ -409,13 +407,12 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 self.counters.ecn_marks += 1;
             }
         }
-        let Some(buffer) = &mut self.buffers[node as usize] else { return };
+        let Some(buffer) = self.buffers.get_mut(state.owner as usize) else { return };
         if C::READS_HOPS && is_data {
-            let state = &self.ports[port as usize];
             let hop = Hop { at: self.now, sent: state.sent, queued: state.queued, bps: kind.bps as f32 };
             self.packets.write(packet, hop);
         }
-        let ingress = layout.place_in_node(from) as usize * plan.classes + class;
+        let ingress = usize::from(self.ports[from as usize].ingress) + class;
         let signal = buffer.leave(Picos::new(self.now * 1000), ingress, bytes);
         if signal == Some(Signal::Resume) && plan.settings.buffer.pfc {
             self.signal(plan, from, class, PacketKind::Resume);
@@ -425,14 +422,13 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     /// A packet goes onto the wire of a port, which is free.
     #[inline]
     pub fn send(&mut self, plan: &Plan<'_>, port: u32, packet: u32) {
-        let place = plan.layout.ports[port as usize];
-        let class = plan.layout.class(port);
         let bytes = self.packets.at(packet).bytes;
+        let state = &mut self.ports[port as usize];
+        let class = &plan.layout.classes[usize::from(state.kind)];
         let mut picos = u64::from(bytes) * class.femtos_per_byte / 1000;
         if plan.settings.whole_ns {
             picos = picos / 1000 * 1000;
         }
-        let state = &mut self.ports[port as usize];
         let now = self.now * 1000;
         // A packet right behind another one begins when that ended, which may lie within the nanosecond.
         let begin = if now - state.free < 1000 { state.free } else { now };
@@ -441,30 +437,30 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         let free = state.free.div_ceil(1000);
         let at = (free + u64::from(class.delay)).max(self.now + 1);
         self.counters.hop_packets += 1;
-        let other = plan.parts[plan.layout.ports[place.peer as usize].node as usize];
-        if other == self.part {
-            self.on_the_way(place.peer, at, packet);
+        let (peer, is_host, flags) = (state.peer, state.is_host(), state.flags);
+        let waits = is_host || state.queued > 0 || !state.control.is_empty();
+        if flags & REMOTE == 0 {
+            self.on_the_way(peer, at, packet);
         } else {
             let hops = self.packets.all_hops(packet).map_or([Hop::default(); HOPS], |hops| *hops);
             let content = *self.packets.at(packet);
-            self.outbox.push(Crossing { port: place.peer, at, packet: content, hops });
+            self.outbox.push(Crossing { port: peer, at, packet: content, hops });
             self.packets.free(packet);
         }
         // Whatever waits still has to be looked at.
-        let state = &self.ports[port as usize];
-        if state.nic != NONE || state.queued > 0 || !state.control.is_empty() {
-            self.look_again(plan, port, free.max(self.now + 1));
+        if waits {
+            self.look_again(port, free.max(self.now + 1));
         }
     }
 
     /// A packet has just left a port: it looks again when the wire is free, if something waits.
     #[inline]
-    fn look_again(&mut self, _plan: &Plan<'_>, port: u32, free: u64) {
+    fn look_again(&mut self, port: u32, free: u64) {
         let state = &self.ports[port as usize];
         if state.queued > 0 || !state.control.is_empty() {
             return self.look_at(port, free);
         }
-        let nic = &self.nics[state.nic as usize];
+        let nic = &self.nics[state.owner as usize];
         if nic.ready.iter().any(|ready| !ready.is_empty()) {
             self.look_at(port, free);
         } else if let Some(first) = nic.paced.peek() {
@@ -487,4 +483,3 @@ pub(crate) fn is_control(plan: &Plan<'_>, kind: PacketKind) -> bool {
         PacketKind::Cnp | PacketKind::Pause | PacketKind::Resume => true,
     }
 }
-

@@ -54,7 +54,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     fn is_ready(&mut self, qp: u32) {
         let sender = &mut self.senders[qp as usize];
         sender.state = QpState::Ready;
-        let nic = self.ports[sender.port as usize].nic;
+        let nic = self.ports[sender.port as usize].owner;
         self.nics[nic as usize].ready[usize::from(sender.class)].push_back(qp);
     }
 
@@ -62,7 +62,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     fn is_paced(&mut self, qp: u32, until: u64) {
         let sender = &mut self.senders[qp as usize];
         sender.state = QpState::Paced(until);
-        let nic = self.ports[sender.port as usize].nic;
+        let nic = self.ports[sender.port as usize].owner;
         self.nics[nic as usize].paced.push(Reverse((until, qp)));
     }
 
@@ -81,7 +81,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     /// The port of a host is free: the QP whose turn it is sends a packet.
     pub fn next_of_qps(&mut self, plan: &Plan<'_>, port: u32) {
         let now = self.now * 1000;
-        let nic = self.ports[port as usize].nic as usize;
+        let nic = self.ports[port as usize].owner as usize;
         while let Some(Reverse((until, qp))) = self.nics[nic].paced.peek().copied().filter(|first| first.0.0 <= now) {
             self.nics[nic].paced.pop();
             // A QP whose time has moved stands here twice.
@@ -278,7 +278,10 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         let receiver = &mut self.receivers[qp as usize];
         let is_marked = flags & MARKED != 0;
         let mut is_new_cnp = false;
-        if is_marked && let MarkEcho::Cnp(interval) = settings.echo && receiver.cnp_from <= self.now {
+        if is_marked
+            && let MarkEcho::Cnp(interval) = settings.echo
+            && receiver.cnp_from <= self.now
+        {
             receiver.cnp_from = self.now + interval;
             is_new_cnp = true;
         }

@@ -10,11 +10,33 @@ use super::lines::{PeerError, bits_per_second, short};
 
 /// Keys that name files or what is written to them, and those that have no effect there.
 const NO_EFFECT: [&str; 27] = [
-    "TOPOLOGY_FILE", "FLOW_FILE", "TRACE_FILE", "TRACE_OUTPUT_FILE", "FCT_OUTPUT_FILE", "PFC_OUTPUT_FILE",
-    "QLEN_MON_FILE", "QLEN_MON_START", "QLEN_MON_END", "BW_MON_FILE", "RATE_MON_FILE", "CNP_MON_FILE", "MON_START",
-    "MON_END", "QP_MON_INTERVAL", "QLEN_MON_INTERVAL", "BW_MON_INTERVAL", "ENABLE_TRACE", "TRACE_START_TIME",
-    "TRACE_END_TIME", "USE_DYNAMIC_PFC_THRESHOLD", "L2_CHUNK_SIZE", "INT_MULTI", "PINT_LOG_BASE", "PINT_PROB",
-    "SIMULATOR_START_TIME", "TOTAL_FLOW_FILE",
+    "TOPOLOGY_FILE",
+    "FLOW_FILE",
+    "TRACE_FILE",
+    "TRACE_OUTPUT_FILE",
+    "FCT_OUTPUT_FILE",
+    "PFC_OUTPUT_FILE",
+    "QLEN_MON_FILE",
+    "QLEN_MON_START",
+    "QLEN_MON_END",
+    "BW_MON_FILE",
+    "RATE_MON_FILE",
+    "CNP_MON_FILE",
+    "MON_START",
+    "MON_END",
+    "QP_MON_INTERVAL",
+    "QLEN_MON_INTERVAL",
+    "BW_MON_INTERVAL",
+    "ENABLE_TRACE",
+    "TRACE_START_TIME",
+    "TRACE_END_TIME",
+    "USE_DYNAMIC_PFC_THRESHOLD",
+    "L2_CHUNK_SIZE",
+    "INT_MULTI",
+    "PINT_LOG_BASE",
+    "PINT_PROB",
+    "SIMULATOR_START_TIME",
+    "TOTAL_FLOW_FILE",
 ];
 
 /// A configuration while it is read.
@@ -60,7 +82,8 @@ impl<'t> Config<'t> {
         let numbers: Option<Vec<f64>> = values.iter().map(|value| value.parse().ok()).collect();
         let pairs = numbers.filter(|numbers| numbers.first() == Some(&(((numbers.len() - 1) / 2) as f64)));
         let pairs = pairs.filter(|numbers| numbers.len() % 2 == 1);
-        let pairs = pairs.ok_or_else(|| self.wrong(*line, format!("{key} has a count, then a rate and a value each")))?;
+        let pairs =
+            pairs.ok_or_else(|| self.wrong(*line, format!("{key} has a count, then a rate and a value each")))?;
         Ok(pairs[1..].chunks_exact(2).map(|pair| (pair[0] / 1e9, pair[1])).collect())
     }
 
@@ -144,11 +167,37 @@ pub fn read(peer: Peer, file: &str, text: &str) -> Result<Settings, PeerError> {
 fn refuse(config: &Config<'_>) -> Result<(), PeerError> {
     const OFF: [&str; 4] = ["L2_BACK_TO_ZERO", "MULTI_RATE", "SAMPLE_FEEDBACK", "ERROR_RATE_PER_LINK"];
     const KNOWN: [&str; 31] = [
-        "ENABLE_QCN", "PACKET_PAYLOAD_SIZE", "SIMULATOR_STOP_TIME", "CC_MODE", "ALPHA_RESUME_INTERVAL",
-        "RATE_DECREASE_INTERVAL", "CLAMP_TARGET_RATE", "RP_TIMER", "EWMA_GAIN", "FAST_RECOVERY_TIMES", "RATE_AI",
-        "RATE_HAI", "MIN_RATE", "DCTCP_RATE_AI", "L2_ACK_INTERVAL", "HAS_WIN", "GLOBAL_T", "VAR_WIN", "FAST_REACT",
-        "U_TARGET", "MI_THRESH", "RATE_BOUND", "ACK_HIGH_PRIO", "LINK_DOWN", "KMAX_MAP", "KMIN_MAP", "PMAX_MAP",
-        "BUFFER_SIZE", "NIC_TOTAL_PAUSE_TIME", "PFC_ALPHA", "QP_RATE_MON",
+        "ENABLE_QCN",
+        "PACKET_PAYLOAD_SIZE",
+        "SIMULATOR_STOP_TIME",
+        "CC_MODE",
+        "ALPHA_RESUME_INTERVAL",
+        "RATE_DECREASE_INTERVAL",
+        "CLAMP_TARGET_RATE",
+        "RP_TIMER",
+        "EWMA_GAIN",
+        "FAST_RECOVERY_TIMES",
+        "RATE_AI",
+        "RATE_HAI",
+        "MIN_RATE",
+        "DCTCP_RATE_AI",
+        "L2_ACK_INTERVAL",
+        "HAS_WIN",
+        "GLOBAL_T",
+        "VAR_WIN",
+        "FAST_REACT",
+        "U_TARGET",
+        "MI_THRESH",
+        "RATE_BOUND",
+        "ACK_HIGH_PRIO",
+        "LINK_DOWN",
+        "KMAX_MAP",
+        "KMIN_MAP",
+        "PMAX_MAP",
+        "BUFFER_SIZE",
+        "NIC_TOTAL_PAUSE_TIME",
+        "PFC_ALPHA",
+        "QP_RATE_MON",
     ];
     for (key, (line, values)) in &config.keys {
         let is_off = values.iter().all(|value| value.parse() == Ok(0.0));

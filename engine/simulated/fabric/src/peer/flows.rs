@@ -36,7 +36,8 @@ pub fn read(file: &str, text: &str, topology: &PeerTopology) -> Result<Vec<PeerF
     let count = words.below("the number of flows", MOST)?;
     let mut flows = Vec::new();
     for _ in 0..count {
-        let (from, to) = (words.below("a flow's source", nodes.len())?, words.below("a flow's destination", nodes.len())?);
+        let (from, to) =
+            (words.below("a flow's source", nodes.len())?, words.below("a flow's destination", nodes.len())?);
         let class = words.below("a flow's priority", 8)? as u8;
         let port = words.below("a flow's port", 1 << 16)? as u16;
         let bytes: u64 = words.number("a flow's size")?;
