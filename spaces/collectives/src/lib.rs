@@ -1,6 +1,11 @@
 //! Jobs as `job/1`: which hosts run which collective, which connections between NICs that takes, and what fails
-//! meanwhile. What rates they get is elsewhere. `rounds` has jobs as transfers between ranks.
+//! meanwhile. What rates they get is elsewhere. `rounds` has jobs as transfers
+//! between ranks; `program` has what each GPU does, step by step, and `dag` what that comes to.
 
+pub mod algorithms;
+pub mod dag;
+pub mod group;
+pub mod program;
 pub mod rounds;
 
 use kelpie_spaces::{DocumentError, read_tagged};

@@ -38,7 +38,7 @@ pub enum RunError {
         gbps: f64,
     },
     /// A QP.
-    #[error("QP {qp}: it leads from one host to another one")]
+    #[error("QP {qp}: it leads from a host to a host")]
     Qp {
         /// Its number.
         qp: usize,
@@ -50,7 +50,7 @@ pub enum RunError {
         qp: usize,
     },
     /// A message.
-    #[error("message {message}: it has a QP and at least a byte, and waits for messages of the host that sends it")]
+    #[error("message {message}: it has a QP, less than 2^31 packets, and waits for messages of the host that sends it")]
     Message {
         /// Its number.
         message: usize,

@@ -7,7 +7,8 @@ pub enum NodeKind {
     Host,
     /// Forwards, with a shared buffer, PFC and ECN.
     Switch,
-    /// Forwards inside of a host, as an NVSwitch does: it neither marks nor pauses nor loses.
+    /// Forwards inside of a host, as an `NVSwitch` does: it neither marks nor pauses nor loses. It sends and receives too,
+    /// because it can reduce.
     Crossbar,
 }
 
@@ -33,7 +34,8 @@ pub struct Network {
     pub links: Vec<Link>,
 }
 
-/// A queue pair: messages of it arrive in order.
+/// A queue pair: messages of it arrive in order. One from a host to itself crosses no network: its messages, which may be
+/// empty, arrive as they are posted, and stand for anything that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpForm {
     /// Host that sends.
@@ -51,7 +53,7 @@ pub struct QpForm {
 pub struct MessageForm {
     /// Number of its QP.
     pub qp: u32,
-    /// Size. Units: bytes, at least 1.
+    /// Size. Units: bytes.
     pub bytes: u64,
     /// When it is posted, counted from when all that it waits for has happened, or from the start. Units: ns.
     pub start_ns: u64,

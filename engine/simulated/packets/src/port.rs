@@ -3,8 +3,10 @@
 use crate::congestion::NEVER;
 use crate::packet::Fifo;
 
-/// Its node is a host.
+/// Its node sends and receives.
 pub const HOST: u8 = 1;
+/// Its node has a buffer with PFC.
+pub const SWITCH: u8 = 4;
 /// Its peer belongs to another part.
 pub const REMOTE: u8 = 2;
 
@@ -28,7 +30,7 @@ pub struct Port {
     pub count: u32,
     /// The port at the other end of its link.
     pub peer: u32,
-    /// Of a host, its NIC; of a switch, its buffer; [`crate::layout::NONE`] of a crossbar.
+    /// Of a switch, its buffer; of others, its NIC.
     pub owner: u32,
     /// Kind of its link.
     pub kind: u16,
@@ -63,7 +65,7 @@ impl Port {
         }
     }
 
-    /// Whether its node is a host.
+    /// Whether its node sends and receives.
     #[inline]
     pub fn is_host(&self) -> bool {
         self.flags & HOST != 0

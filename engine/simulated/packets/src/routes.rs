@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::hash::{mix, murmur3};
 use crate::layout::Layout;
-use crate::network::QpForm;
+use crate::network::{NodeKind, QpForm};
 use crate::settings::EcmpHash;
 
 /// Not reachable.
@@ -59,6 +59,11 @@ impl<'l> Routes<'l> {
                 if ends { next == qp.to } else { nearest.is_some_and(|near| far(next) == near) }
             };
             let mut choices: Vec<u32> = working(node).filter(is_next).collect();
+            // Of equal ways, one inside of the host is taken.
+            let is_inside = |port: &u32| layout.nodes[layout.neighbour(*port) as usize] == NodeKind::Crossbar;
+            if choices.iter().any(is_inside) {
+                choices.retain(is_inside);
+            }
             if self.hash == EcmpHash::Peers {
                 choices.sort_by_key(|port| std::cmp::Reverse(layout.neighbour(*port)));
             }

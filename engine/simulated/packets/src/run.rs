@@ -8,10 +8,10 @@ use crate::RunError;
 use crate::congestion::{Algorithm, CongestionControl, Line, NEVER};
 use crate::congestion::{MOST_HOPS, NoControl};
 use crate::layout::{Layout, NONE};
-use crate::network::{Network, NodeKind, Traffic, Trigger};
+use crate::network::{Network, NodeKind, QpForm, Traffic, Trigger};
 use crate::nic::{Message, Nic, QpState, Sender};
 use crate::packet::MOST_CLASSES;
-use crate::port::{HOST, Port, REMOTE};
+use crate::port::{HOST, Port, REMOTE, SWITCH};
 use crate::routes::Routes;
 use crate::settings::{Settings, WindowRule};
 use crate::shard::{Counters, Crossing, Followers, POST, Plan, Shard};
@@ -105,14 +105,18 @@ impl Run<'_> {
     }
 
     fn check(&self) -> Result<(), RunError> {
-        let hosts = |node: u32| self.network.nodes.get(node as usize) == Some(&NodeKind::Host);
+        let hosts = |node: u32| {
+            self.network.nodes.get(node as usize).is_some_and(|kind| *kind != NodeKind::Switch)
+        };
         for (number, qp) in self.traffic.qps.iter().enumerate() {
-            if !hosts(qp.from) || !hosts(qp.to) || qp.from == qp.to {
+            if !hosts(qp.from) || !hosts(qp.to) {
                 return Err(RunError::Qp { qp: number });
             }
         }
         for (number, message) in self.traffic.messages.iter().enumerate() {
-            if message.qp as usize >= self.traffic.qps.len() || message.bytes == 0 {
+            let qp = self.traffic.qps.get(message.qp as usize);
+            let longest = u64::from(self.settings.payload) << 31;
+            if qp.is_none() || message.bytes > longest {
                 return Err(RunError::Message { message: number });
             }
         }
@@ -156,7 +160,8 @@ impl Run<'_> {
             classes: self.classes()?.len().max(1),
         };
         self.choose_ways(&mut plan);
-        if let Some(qp) = plan.qp_ways.iter().position(|ways| ways[0] == NONE) {
+        let is_lost = |(qp, ways): (&QpForm, &[u32; 2])| ways[0] == NONE && qp.from != qp.to;
+        if let Some(qp) = self.traffic.qps.iter().zip(&plan.qp_ways).position(is_lost) {
             return Err(RunError::NoWay { qp });
         }
         plan.lines = self.lines(&plan);
@@ -168,30 +173,28 @@ impl Run<'_> {
         let mut routes = Routes::new(plan.layout, &plan.works, self.settings.hash);
         for (qp, ways) in self.traffic.qps.iter().zip(&mut plan.qp_ways) {
             *ways = [NONE; 2];
-            let Some(found) = routes.of_qp(qp) else { continue };
+            let Some(found) = (qp.from != qp.to).then(|| routes.of_qp(qp)).flatten() else { continue };
             for (way, found) in ways.iter_mut().zip(&found) {
                 *way = plan.ways.len() as u32;
                 plan.ways.extend(found);
+                plan.ways.push(NONE);
             }
         }
     }
 
     fn lines(&self, plan: &Plan<'_>) -> Vec<Line> {
         let payload = u64::from(self.settings.payload);
-        let mut lines: Vec<Line> = (self.traffic.qps.iter().zip(&plan.qp_ways))
-            .map(|(qp, ways)| {
+        let mut lines: Vec<Line> = (plan.qp_ways.iter())
+            .map(|ways| {
+                let Some(first) = plan.ways.get(ways[0] as usize) else { return NOWHERE };
                 let mut at = ways[0] as usize;
-                let first = plan.layout.class(plan.ways[at]).bps;
+                let first = plan.layout.class(*first).bps;
                 let (mut slowest, mut rtt) = (f64::INFINITY, 0.0);
-                loop {
-                    let port = plan.ways[at];
-                    let class = plan.layout.class(port);
+                while plan.ways[at] != NONE {
+                    let class = plan.layout.class(plan.ways[at]);
                     slowest = slowest.min(class.bps);
                     rtt += f64::from(class.delay) * 2.0 + (payload as f64 * 8e9 / class.bps).floor();
                     at += 1;
-                    if plan.layout.neighbour(port) == qp.to {
-                        break;
-                    }
                 }
                 Line { bps: first, rtt_ns: rtt, window: (rtt * slowest / 8e9).floor() }
             })
@@ -270,16 +273,15 @@ impl Run<'_> {
             let here = plan.parts[node as usize] == part;
             for port in layout.ports_of(node) {
                 let place = layout.ports[port as usize];
-                let owner = match kind {
-                    NodeKind::Host => nics.len() as u32,
-                    NodeKind::Switch if here => buffers.len() as u32,
-                    _ => NONE,
+                let (owner, flags) = match kind {
+                    NodeKind::Switch => (buffers.len() as u32, SWITCH),
+                    NodeKind::Host | NodeKind::Crossbar => {
+                        nics.push(Nic { ready: vec![Default::default(); plan.classes], ..Nic::default() });
+                        (nics.len() as u32 - 1, HOST)
+                    }
                 };
-                if *kind == NodeKind::Host {
-                    nics.push(Nic { ready: vec![Default::default(); plan.classes], ..Nic::default() });
-                }
-                let other = plan.parts[layout.neighbour(port) as usize] != part;
-                let flags = u8::from(*kind == NodeKind::Host) * HOST | u8::from(other) * REMOTE;
+                let is_remote = plan.parts[layout.neighbour(port) as usize] != part;
+                let flags = if is_remote { flags | REMOTE } else { flags };
                 let ingress = layout.place_in_node(port) as usize * plan.classes;
                 let ingress = u16::try_from(ingress).map_err(|_| RunError::Link { link: place.link as usize })?;
                 ports.push(Port::new(place.peer, owner, place.class, ingress, flags));
@@ -296,7 +298,7 @@ impl Run<'_> {
             oldest: NONE,
             current: NONE,
             newest: NONE,
-            port: plan.ways[ways[0] as usize],
+            port: plan.ways.get(ways[0] as usize).copied().unwrap_or(NONE),
             class: classes.iter().position(|class| *class == qp.class).unwrap_or(0) as u8,
             timeouts: 0,
             state: QpState::Idle,
@@ -310,11 +312,11 @@ impl Run<'_> {
         self.traffic.waits.iter().for_each(|(.., effect)| waits[*effect as usize] += 1);
         let payload = u64::from(self.settings.payload);
         let messages = self.traffic.messages.iter().zip(&waits).map(|(message, waits)| {
-            let packets = message.bytes.div_ceil(payload);
+            let packets = message.bytes.div_ceil(payload).max(1);
             Message {
                 qp: message.qp,
                 end: NONE,
-                last: (message.bytes - (packets - 1) * payload) as u32,
+                last: message.bytes.saturating_sub((packets - 1) * payload) as u32,
                 packets: packets as u32,
                 next: NONE,
                 waits: *waits,
@@ -397,6 +399,9 @@ impl Run<'_> {
         }
     }
 }
+
+/// The way of a QP from a host to itself.
+const NOWHERE: Line = Line { bps: 1e12, rtt_ns: 1.0, window: 0.0 };
 
 /// Something that changes the plan.
 enum Change {

@@ -8,7 +8,7 @@ use crate::hash::uniform;
 use crate::layout::{Layout, NONE};
 use crate::nic::{Message, Nic, Receiver, Sender};
 use crate::packet::{MARKED, Packet, PacketKind, Packets};
-use crate::port::{ClassQueue, Port, REMOTE};
+use crate::port::{ClassQueue, Port, REMOTE, SWITCH};
 use crate::settings::Settings;
 
 /// Bits of an event below its kind.
@@ -252,7 +252,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 *paused = if kind == PacketKind::Pause { *paused | bit } else { *paused & !bit };
                 self.kick(plan, port);
             }
-            _ if self.ports[port as usize].is_host() => self.received(plan, port, packet),
+            _ if self.is_at_its_end(plan, port, packet) => self.received(plan, port, packet),
             _ => self.forward(plan, port, packet),
         }
     }
@@ -271,6 +271,12 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         !plan.all_work && !plan.works[plan.layout.ports[port as usize].link as usize]
     }
 
+    /// Whether a packet has come to where it goes.
+    #[inline]
+    fn is_at_its_end(&mut self, plan: &Plan<'_>, port: u32, packet: u32) -> bool {
+        self.ports[port as usize].is_host() && plan.ways[self.packets.at(packet).way as usize] == NONE
+    }
+
     /// A packet came into a switch.
     #[inline]
     fn forward(&mut self, plan: &Plan<'_>, port: u32, packet: u32) {
@@ -284,7 +290,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
         at.place = port;
         let state = &self.ports[port as usize];
-        if let Some(buffer) = self.buffers.get_mut(state.owner as usize) {
+        if state.flags & SWITCH != 0 {
+            let buffer = &mut self.buffers[state.owner as usize];
             let ingress = usize::from(state.ingress) + class;
             match buffer.arrive(Picos::new(self.now * 1000), ingress, bytes) {
                 Arrival::Lost => {
@@ -381,7 +388,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             let behind = queue.bytes;
             state.queued -= bytes;
             state.class = class as u8;
-            if !state.is_host() {
+            if state.flags & SWITCH != 0 {
                 self.leave(plan, port, class, packet, behind);
             }
             return self.send(plan, port, packet);
@@ -407,7 +414,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 self.counters.ecn_marks += 1;
             }
         }
-        let Some(buffer) = self.buffers.get_mut(state.owner as usize) else { return };
+        let buffer = &mut self.buffers[state.owner as usize];
         if C::READS_HOPS && is_data {
             let hop = Hop { at: self.now, sent: state.sent, queued: state.queued, bps: kind.bps as f32 };
             self.packets.write(packet, hop);
