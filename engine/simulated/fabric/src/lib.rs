@@ -1,6 +1,7 @@
 //! A simulated fabric of many hosts, at the level of flows: max-min fair rates of jobs, and how they change when links
 //! fail. No clock, no I/O; equal seeds give equal results.
 
+pub mod carried;
 pub mod compare;
 pub mod dynamics;
 pub mod max_min;

@@ -8,6 +8,7 @@ mod topology;
 
 use kelpie_packets::Settings;
 
+pub use config::read as settings;
 pub use flows::PeerFlow;
 pub use lines::PeerError;
 pub use topology::PeerTopology;

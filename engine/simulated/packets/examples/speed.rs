@@ -135,6 +135,7 @@ fn settings() -> Settings {
         nack_interval_ns: 500_000,
         timeout_ns: 4096 << 14,
         retries: 7,
+        late_notice: false,
         seed: 1,
         end_ns: 1_000_000_000,
     }

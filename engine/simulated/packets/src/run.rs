@@ -9,7 +9,7 @@ use crate::congestion::{Algorithm, CongestionControl, Line, NEVER};
 use crate::congestion::{MOST_HOPS, NoControl};
 use crate::layout::{Layout, NONE};
 use crate::network::{Network, NodeKind, QpForm, Traffic, Trigger};
-use crate::nic::{Message, Nic, QpState, Sender};
+use crate::nic::{Message, Nic, Sender};
 use crate::packet::MOST_CLASSES;
 use crate::port::{HOST, Port, REMOTE, SWITCH};
 use crate::routes::Routes;
@@ -165,7 +165,28 @@ impl Run<'_> {
             return Err(RunError::NoWay { qp });
         }
         plan.lines = self.lines(&plan);
+        if self.settings.late_notice {
+            self.notice_late(&mut plan);
+        }
         Ok(plan)
+    }
+
+    /// Whoever waits for a message to arrive waits for the way back too.
+    fn notice_late(&self, plan: &mut Plan<'_>) {
+        let back = |message: u32| {
+            let way = plan.qp_ways[self.traffic.messages[message as usize].qp as usize][1];
+            let ports = plan.ways.get(way as usize..).unwrap_or_default().iter().take_while(|port| **port != NONE);
+            let nanos = |port: &u32| {
+                let class = plan.layout.class(*port);
+                u64::from(class.delay) + u64::from(self.settings.ack_bytes) * class.femtos_per_byte / 1_000_000
+            };
+            ports.map(nanos).sum::<u64>()
+        };
+        let mut late = vec![0; self.traffic.messages.len()];
+        for (cause, _, effect) in self.traffic.waits.iter().filter(|wait| wait.1 == Trigger::Received) {
+            late[*effect as usize] = back(*cause).max(late[*effect as usize]);
+        }
+        plan.delays.iter_mut().zip(late).for_each(|(delay, late)| *delay += late);
     }
 
     /// Chooses the ways of all QPs by what works. Packets that are on their way keep theirs.
@@ -184,8 +205,10 @@ impl Run<'_> {
 
     fn lines(&self, plan: &Plan<'_>) -> Vec<Line> {
         let payload = u64::from(self.settings.payload);
-        let mut lines: Vec<Line> = (plan.qp_ways.iter())
-            .map(|ways| {
+        // What a crossbar reduces has no window: memory has credits of its own.
+        let reduces = |node: u32| plan.layout.nodes[node as usize] == NodeKind::Crossbar;
+        let mut lines: Vec<Line> = (self.traffic.qps.iter().zip(&plan.qp_ways))
+            .map(|(qp, ways)| {
                 let Some(first) = plan.ways.get(ways[0] as usize) else { return NOWHERE };
                 let mut at = ways[0] as usize;
                 let first = plan.layout.class(*first).bps;
@@ -196,7 +219,9 @@ impl Run<'_> {
                     rtt += f64::from(class.delay) * 2.0 + (payload as f64 * 8e9 / class.bps).floor();
                     at += 1;
                 }
-                Line { bps: first, rtt_ns: rtt, window: (rtt * slowest / 8e9).floor() }
+                let is_bound = self.settings.window != WindowRule::None && !reduces(qp.from) && !reduces(qp.to);
+                let window = if is_bound { (rtt * slowest / 8e9).floor() } else { 0.0 };
+                Line { bps: first, rtt_ns: rtt, window }
             })
             .collect();
         let most = |value: fn(&Line) -> f64| lines.iter().map(value).fold(0.0, f64::max);
@@ -205,7 +230,7 @@ impl Run<'_> {
             if self.settings.largest_rtt {
                 line.rtt_ns = rtt;
             }
-            if self.settings.window == WindowRule::LargestBdp {
+            if self.settings.window == WindowRule::LargestBdp && line.window > 0.0 {
                 line.window = window;
             }
         }
@@ -290,24 +315,14 @@ impl Run<'_> {
                 buffers.push(self.buffer(plan, node)?);
             }
         }
-        let senders = self.traffic.qps.iter().zip(&plan.qp_ways).zip(&plan.lines).map(|((qp, ways), line)| Sender {
-            acked: 0,
-            next: 0,
-            posted: 0,
-            most: 0,
-            oldest: NONE,
-            current: NONE,
-            newest: NONE,
-            port: plan.ways.get(ways[0] as usize).copied().unwrap_or(NONE),
-            class: classes.iter().position(|class| *class == qp.class).unwrap_or(0) as u8,
-            timeouts: 0,
-            state: QpState::Idle,
-            free: 0,
-            rate: line.bps,
-            last: 0,
-            timeout: NEVER,
-            timer: NEVER,
-        });
+        let mut senders = Vec::with_capacity(self.traffic.qps.len());
+        for (number, (qp, line)) in (0..).zip(self.traffic.qps.iter().zip(&plan.lines)) {
+            let port = plan.ways.get(plan.qp_ways[number as usize][0] as usize).copied().unwrap_or(NONE);
+            let class = classes.iter().position(|class| *class == qp.class).unwrap_or(0);
+            let owner = ports.get(port as usize).map(|port: &Port| port.owner);
+            let place = owner.map_or(NONE, |nic| nics[nic as usize].ready[class].add(number));
+            senders.push(Sender::new(port, place, class as u8, line.bps));
+        }
         let mut waits = vec![0; self.traffic.messages.len()];
         self.traffic.waits.iter().for_each(|(.., effect)| waits[*effect as usize] += 1);
         let payload = u64::from(self.settings.payload);
@@ -325,7 +340,7 @@ impl Run<'_> {
                 done: NEVER,
             }
         });
-        let (senders, messages) = (senders.collect(), messages.collect());
+        let messages = messages.collect();
         let mut shard = Shard::new(control, plan, buffers, nics, ports, senders, messages);
         for (number, message) in (0..).zip(&self.traffic.messages) {
             let from = self.traffic.qps[message.qp as usize].from;

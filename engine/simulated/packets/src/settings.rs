@@ -111,6 +111,8 @@ pub struct Settings {
     pub timeout_ns: u64,
     /// Timeouts in a row after which a QP is in error.
     pub retries: u8,
+    /// Whether what waits for a message to arrive goes on only when its acknowledgement is back, as in SimAI's simulator.
+    pub late_notice: bool,
     /// Of marks, losses.
     pub seed: u64,
     /// When the run ends at the latest. Units: ns.

@@ -341,11 +341,16 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     /// Something may be able to leave by a port.
     #[inline]
     pub fn kick(&mut self, plan: &Plan<'_>, port: u32) {
-        let free = self.ports[port as usize].free.div_ceil(1000);
+        let mut free = self.ports[port as usize].free.div_ceil(1000);
         if free > self.now {
-            self.look_at(port, free);
-        } else {
-            self.transmit(plan, port);
+            return self.look_at(port, free);
+        }
+        // What takes less than its wire's nanosecond leaves the wire free.
+        while self.transmit(plan, port) {
+            free = self.ports[port as usize].free.div_ceil(1000);
+            if free > self.now {
+                return self.look_again(port, free);
+            }
         }
     }
 
@@ -368,12 +373,13 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
     }
 
-    /// The wire of a port is free: what is next leaves.
+    /// The wire of a port is free: what is next leaves. Says whether something did.
     #[inline]
-    fn transmit(&mut self, plan: &Plan<'_>, port: u32) {
+    fn transmit(&mut self, plan: &Plan<'_>, port: u32) -> bool {
         let state = &mut self.ports[port as usize];
         if let Some(packet) = self.packets.pop(&mut state.control) {
-            return self.send(plan, port, packet);
+            self.send(plan, port, packet);
+            return true;
         }
         let mut class = usize::from(state.class);
         for _ in 0..plan.classes {
@@ -391,11 +397,10 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             if state.flags & SWITCH != 0 {
                 self.leave(plan, port, class, packet, behind);
             }
-            return self.send(plan, port, packet);
+            self.send(plan, port, packet);
+            return true;
         }
-        if state.is_host() {
-            self.next_of_qps(plan, port);
-        }
+        state.is_host() && self.next_of_qps(plan, port)
     }
 
     /// A packet leaves a switch.
@@ -444,8 +449,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         let free = state.free.div_ceil(1000);
         let at = (free + u64::from(class.delay)).max(self.now + 1);
         self.counters.hop_packets += 1;
-        let (peer, is_host, flags) = (state.peer, state.is_host(), state.flags);
-        let waits = is_host || state.queued > 0 || !state.control.is_empty();
+        let (peer, flags) = (state.peer, state.flags);
         if flags & REMOTE == 0 {
             self.on_the_way(peer, at, packet);
         } else {
@@ -453,10 +457,6 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             let content = *self.packets.at(packet);
             self.outbox.push(Crossing { port: peer, at, packet: content, hops });
             self.packets.free(packet);
-        }
-        // Whatever waits still has to be looked at.
-        if waits {
-            self.look_again(port, free.max(self.now + 1));
         }
     }
 
@@ -466,6 +466,9 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         let state = &self.ports[port as usize];
         if state.queued > 0 || !state.control.is_empty() {
             return self.look_at(port, free);
+        }
+        if !state.is_host() {
+            return;
         }
         let nic = &self.nics[state.owner as usize];
         if nic.ready.iter().any(|ready| !ready.is_empty()) {

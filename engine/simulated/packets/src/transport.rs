@@ -8,7 +8,7 @@ use crate::congestion::{CongestionControl, Echo, NEVER};
 use crate::layout::NONE;
 use crate::nic::QpState;
 use crate::packet::{CLASS_SHIFT, LAST, MARKED, Packet, PacketKind};
-use crate::settings::{MarkEcho, WindowRule};
+use crate::settings::MarkEcho;
 use crate::shard::{POST, Plan, Shard, TIMER, is_control};
 
 /// A CNP. Source: IBTA Architecture Specification Volume 1, Annex A17.9, with Ethernet's framing. Units: bytes.
@@ -61,7 +61,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         let sender = &mut self.senders[qp as usize];
         sender.state = QpState::Ready;
         let nic = self.ports[sender.port as usize].owner;
-        self.nics[nic as usize].ready[usize::from(sender.class)].push_back(qp);
+        self.nics[nic as usize].ready[usize::from(sender.class)].put(sender.place);
     }
 
     #[inline]
@@ -75,17 +75,17 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     /// Whether a QP's window is full.
     #[inline]
     fn is_full(&self, plan: &Plan<'_>, qp: u32) -> bool {
-        if plan.settings.window == WindowRule::None {
+        let (sender, line) = (&self.senders[qp as usize], &plan.lines[qp as usize]);
+        if line.window == 0.0 {
             return false;
         }
-        let (sender, line) = (&self.senders[qp as usize], &plan.lines[qp as usize]);
         let share = if plan.settings.window_follows_rate { sender.rate / line.bps } else { 1.0 };
         let window = (line.window * share).floor().max(1.0);
         f64::from(sender.next - sender.acked) * f64::from(plan.settings.payload) >= window
     }
 
-    /// The port of a host is free: the QP whose turn it is sends a packet.
-    pub fn next_of_qps(&mut self, plan: &Plan<'_>, port: u32) {
+    /// The port of a host is free: the QP whose turn it is sends a packet. Says whether there was one.
+    pub fn next_of_qps(&mut self, plan: &Plan<'_>, port: u32) -> bool {
         let now = self.now * 1000;
         let nic = self.ports[port as usize].owner as usize;
         while let Some(Reverse((until, qp))) = self.nics[nic].paced.peek().copied().filter(|first| first.0.0 <= now) {
@@ -102,7 +102,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             if paused >> class & 1 != 0 {
                 continue;
             }
-            while let Some(qp) = self.nics[nic].ready[class].pop_front() {
+            while let Some(qp) = self.nics[nic].ready[class].pop() {
                 let sender = &mut self.senders[qp as usize];
                 if sender.state != QpState::Ready {
                     continue;
@@ -112,13 +112,15 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                     continue;
                 }
                 self.ports[port as usize].class = class as u8;
-                return self.send_data(plan, port, qp);
+                self.send_data(plan, port, qp);
+                return true;
             }
         }
         if let Some(first) = self.nics[nic].paced.peek() {
             let time = first.0.0.div_ceil(1000);
             self.look_at(port, time);
         }
+        false
     }
 
     /// A QP sends its next packet.
@@ -171,8 +173,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
         if way == NONE {
             self.counters.losses += 1;
-            self.packets.free(packet);
-            return self.look_at(port, self.now + 1);
+            return self.packets.free(packet);
         }
         self.send(plan, port, packet);
     }

@@ -257,6 +257,7 @@ fn settings(peer: Peer, config: &Config<'_>) -> Result<Settings, PeerError> {
         nack_interval_ns: 500_000,
         timeout_ns: 4096 << 14,
         retries: 7,
+        late_notice: peer == Peer::SimAi,
         seed: 1,
         end_ns: (config.number("SIMULATOR_STOP_TIME", 40.0)? * 1e9) as u64,
     })

@@ -72,11 +72,12 @@ impl Hpcc {
     /// Takes in the load of the most loaded link.
     fn measure(&self, flow: &mut Flow, line: &Line, hops: &[Hop]) {
         let (mut most, mut span) = (0.0, 0.0);
+        let window = if line.window > 0.0 { line.window } else { line.bps * line.rtt_ns / 8e9 };
         for (before, hop) in flow.hops.iter_mut().zip(hops) {
             let passed = (hop.at - before.at) as f64;
             let bps = f64::from(hop.bps);
             let sent = (hop.sent - before.sent) as f64 * 8e9 / passed / bps;
-            let queued = f64::from(hop.queued.min(before.queued)) * line.bps / bps / line.window;
+            let queued = f64::from(hop.queued.min(before.queued)) * line.bps / bps / window;
             if sent + queued > most {
                 (most, span) = (sent + queued, passed);
             }
