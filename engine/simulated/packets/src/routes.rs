@@ -1,6 +1,6 @@
 //! Ways through a network: shortest ones, among which a hash chooses at each node (ECMP).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::hash::{mix, murmur3};
 use crate::layout::Layout;
@@ -73,6 +73,41 @@ impl<'l> Routes<'l> {
         }
         Some(way)
     }
+}
+
+/// Round trip and product of it with the rate, the largest of all pairs of hosts, for packets of this payload. Units: ns,
+/// bytes.
+pub fn largest(layout: &Layout, payload: u64) -> [f64; 2] {
+    let mut most = [0.0_f64; 2];
+    let mut seen: BTreeSet<Vec<u32>> = BTreeSet::new();
+    for host in (0..layout.nodes.len() as u32).filter(|node| layout.nodes[*node as usize] == NodeKind::Host) {
+        let roots: Vec<u32> = layout.ports_of(host).map(|port| layout.neighbour(port)).collect();
+        if !seen.insert(roots) {
+            continue;
+        }
+        // Round trip and slowest link to what a search in breadth comes to first.
+        let mut known: Vec<Option<(f64, f64)>> = vec![None; layout.nodes.len()];
+        known[host as usize] = Some((0.0, f64::INFINITY));
+        let mut queue = VecDeque::from([host]);
+        while let Some(node) = queue.pop_front() {
+            let Some((rtt, bps)) = known[node as usize] else { continue };
+            for port in layout.ports_of(node) {
+                let (next, class) = (layout.neighbour(port), layout.class(port));
+                if known[next as usize].is_some() {
+                    continue;
+                }
+                let rtt = rtt + 2.0 * f64::from(class.delay) + (payload as f64 * 8e9 / class.bps).floor();
+                let bps = bps.min(class.bps);
+                known[next as usize] = Some((rtt, bps));
+                if layout.forwards(next) {
+                    queue.push_back(next);
+                } else {
+                    most = [most[0].max(rtt), most[1].max((rtt * bps / 8e9).floor())];
+                }
+            }
+        }
+    }
+    most
 }
 
 /// Which of so many ways a QP takes at a node.

@@ -12,7 +12,7 @@ use crate::network::{Network, NodeKind, QpForm, Traffic, Trigger};
 use crate::nic::{Message, Nic, Sender};
 use crate::packet::MOST_CLASSES;
 use crate::port::{HOST, Port, REMOTE, SWITCH};
-use crate::routes::Routes;
+use crate::routes::{Routes, largest};
 use crate::settings::{Settings, WindowRule};
 use crate::shard::{Counters, Crossing, Followers, POST, Plan, Shard};
 
@@ -224,8 +224,8 @@ impl Run<'_> {
                 Line { bps: first, rtt_ns: rtt, window }
             })
             .collect();
-        let most = |value: fn(&Line) -> f64| lines.iter().map(value).fold(0.0, f64::max);
-        let (rtt, window) = (most(|line| line.rtt_ns), most(|line| line.window));
+        let of_all = self.settings.largest_rtt || self.settings.window == WindowRule::LargestBdp;
+        let [rtt, window] = if of_all { largest(plan.layout, payload) } else { [0.0; 2] };
         for line in &mut lines {
             if self.settings.largest_rtt {
                 line.rtt_ns = rtt;

@@ -58,7 +58,7 @@ pub enum WindowRule {
     None,
     /// What its way holds at line rate: bandwidth times the round trip of an empty network.
     Bdp,
-    /// The largest such window of all QPs.
+    /// The largest such window of all pairs of hosts.
     LargestBdp,
 }
 
@@ -101,7 +101,7 @@ pub struct Settings {
     pub window: WindowRule,
     /// Whether a window shrinks with the rate.
     pub window_follows_rate: bool,
-    /// Round trip that congestion control takes as that of an empty network: its own way's, or the largest of all QPs.
+    /// Round trip that congestion control takes as that of an empty network: its own way's, or the largest of all pairs of hosts.
     pub largest_rtt: bool,
     /// Lost packets.
     pub recovery: Recovery,

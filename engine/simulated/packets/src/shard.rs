@@ -13,10 +13,10 @@ use crate::settings::Settings;
 
 /// Bits of an event below its kind.
 const KIND: u32 = 29;
+/// A packet arrives at a port: before anything leaves at the same time.
+pub(crate) const ARRIVE: u32 = 0;
 /// A port looks whether something can leave.
-pub(crate) const LOOK: u32 = 0;
-/// A packet arrives at a port.
-pub(crate) const ARRIVE: u32 = 1 << KIND;
+pub(crate) const LOOK: u32 = 1 << KIND;
 /// The timer of a QP is due.
 pub(crate) const TIMER: u32 = 2 << KIND;
 /// A message is posted.
