@@ -48,6 +48,8 @@ pub struct Layout {
     pub ports: Vec<PortPlace>,
     /// Kinds of links.
     pub classes: Vec<LinkClass>,
+    /// Ports of each link, in the order of its ends.
+    link_ports: Vec<[u32; 2]>,
 }
 
 impl Layout {
@@ -59,7 +61,8 @@ impl Layout {
         let mut first = vec![0; network.nodes.len() + 1];
         for (number, link) in network.links.iter().enumerate() {
             let are_nodes = link.ends.iter().all(|end| (*end as usize) < network.nodes.len());
-            if !are_nodes || link.ends[0] == link.ends[1] || !(link.gbps > 0.0 && link.gbps <= 1e5) {
+            let is_rate = link.gbps > 0.0 && link.gbps <= 1e5;
+            if !are_nodes || link.ends[0] == link.ends[1] || !is_rate || !(0.0..=1.0).contains(&link.loss) {
                 return Err(RunError::Link { link: number });
             }
             link.ends.iter().for_each(|end| first[*end as usize + 1] += 1);
@@ -71,11 +74,13 @@ impl Layout {
         let empty = PortPlace { peer: NONE, node: NONE, link: NONE, class: 0 };
         let mut ports = vec![empty; 2 * network.links.len()];
         let mut classes: Vec<LinkClass> = Vec::new();
+        let mut link_ports = Vec::with_capacity(network.links.len());
         for (number, link) in network.links.iter().enumerate() {
             let [a, b] = link.ends.map(|end| {
                 next[end as usize] += 1;
                 next[end as usize] - 1
             });
+            link_ports.push([a, b]);
             for (port, peer, node) in [(a, b, link.ends[0]), (b, a, link.ends[1])] {
                 let is_switch = network.nodes[node as usize] == NodeKind::Switch;
                 let ecn = if is_switch && !settings.ecn.is_empty() {
@@ -100,12 +105,17 @@ impl Layout {
                 ports[port as usize] = PortPlace { peer, node, link: number as u32, class };
             }
         }
-        Ok(Self { nodes: network.nodes.clone(), first, ports, classes })
+        Ok(Self { nodes: network.nodes.clone(), first, ports, classes, link_ports })
     }
 
     /// Ports of a node.
     pub fn ports_of(&self, node: u32) -> Range<u32> {
         self.first[node as usize]..self.first[node as usize + 1]
+    }
+
+    /// Ports at the ends of a link.
+    pub fn ports_of_link(&self, link: u32) -> [u32; 2] {
+        self.link_ports[link as usize]
     }
 
     /// Number of a port among those of its node.

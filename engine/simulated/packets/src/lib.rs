@@ -9,6 +9,7 @@ mod hash;
 mod layout;
 mod network;
 mod nic;
+mod outcome;
 mod packet;
 mod port;
 mod routes;
@@ -18,7 +19,8 @@ mod shard;
 mod transport;
 
 pub use network::{Link, MessageForm, Network, NodeKind, QpForm, Traffic, Trigger};
-pub use run::{LinkEvent, MessageTimes, Outcome, run};
+pub use outcome::{LinkUse, MessageTimes, Outcome, PortName, QpEnd, Unfinished};
+pub use run::{LinkEvent, run};
 pub use settings::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Recovery, Settings, WindowRule};
 pub use shard::Counters;
 
@@ -26,7 +28,10 @@ pub use shard::Counters;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RunError {
     /// A link.
-    #[error("link {link}: its ends are two different nodes and its rate is above 0 and at most 100000 Gbit/s")]
+    #[error(
+        "link {link}: its ends are two different nodes, its rate is above 0 and at most 100000 Gbit/s, and it loses a \
+         share of 0 to 1"
+    )]
     Link {
         /// Its number.
         link: usize,
@@ -54,6 +59,20 @@ pub enum RunError {
     Message {
         /// Its number.
         message: usize,
+    },
+    /// An event.
+    #[error("event {event}: its link is one of the network")]
+    Event {
+        /// Its number.
+        event: usize,
+    },
+    /// A setting.
+    #[error("setting {name}: {rule}")]
+    Setting {
+        /// Its name.
+        name: &'static str,
+        /// What its value has to be.
+        rule: &'static str,
     },
     /// Classes.
     #[error("QPs have more than 4 priorities")]

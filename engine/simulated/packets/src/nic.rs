@@ -121,6 +121,10 @@ pub struct Sender {
     pub class: u8,
     /// Timeouts in a row.
     pub timeouts: u8,
+    /// Timeouts, and packets that were sent again.
+    pub all_timeouts: u32,
+    /// Sent again.
+    pub resent: u32,
     /// Where it stands.
     pub state: QpState,
     /// When it may send again by its rate. Units: ps.
@@ -150,6 +154,8 @@ impl Sender {
             place,
             class,
             timeouts: 0,
+            all_timeouts: 0,
+            resent: 0,
             state: QpState::Idle,
             free: 0,
             rate,
@@ -173,8 +179,19 @@ pub struct Receiver {
     pub nack_until: u64,
     /// Missing.
     pub missing: u32,
-    /// When it may send the next CNP.
+    /// When it may send the next CNP, and how many it sent.
     pub cnp_from: u64,
+    /// CNPs.
+    pub cnps: u32,
+    /// By how much the last packets of messages that arrived are smaller than full ones. Units: bytes.
+    pub short: u64,
+}
+
+impl Receiver {
+    /// What arrived in order. Units: bytes.
+    pub fn bytes(&self, payload: u32) -> u64 {
+        u64::from(self.expected) * u64::from(payload) - self.short
+    }
 }
 
 /// A message while the simulation runs.

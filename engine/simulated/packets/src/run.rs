@@ -10,33 +10,12 @@ use crate::congestion::{MOST_HOPS, NoControl};
 use crate::layout::{Layout, NONE};
 use crate::network::{Network, NodeKind, QpForm, Traffic, Trigger};
 use crate::nic::{Message, Nic, Sender};
+use crate::outcome::{Outcome, outcome};
 use crate::packet::MOST_CLASSES;
 use crate::port::{HOST, Port, REMOTE, SWITCH};
 use crate::routes::{Routes, largest};
 use crate::settings::{Settings, WindowRule};
-use crate::shard::{Counters, Crossing, Followers, POST, Plan, Shard};
-
-/// What became of a message. Units: ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MessageTimes {
-    /// When it was posted; nothing if what it waits for did not happen.
-    pub posted: Option<u64>,
-    /// When it had arrived as a whole.
-    pub received: Option<u64>,
-    /// When its sender knew.
-    pub done: Option<u64>,
-}
-
-/// What came of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// Of each message.
-    pub messages: Vec<MessageTimes>,
-    /// In all.
-    pub counters: Counters,
-    /// When the last thing happened. Units: ns.
-    pub end_ns: u64,
-}
+use crate::shard::{Crossing, Followers, POST, Plan, Shard};
 
 /// Something that happens to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,20 +70,30 @@ impl Run<'_> {
         }
         let ahead = self.lookahead(&plan);
         for (time, change) in self.changes() {
-            run_all(&mut shards, &plan, time.min(self.settings.end_ns), ahead);
+            run_all(&mut shards, &plan, time, ahead);
             match change {
                 Change::Link(link, works) => {
                     plan.works[link as usize] = works;
                     plan.all_work = plan.works.iter().all(|works| *works);
+                    shards.iter_mut().for_each(|shard| shard.link_changed(&plan, time, link));
                 }
-                Change::Routes => self.choose_ways(&mut plan),
+                Change::Routes => {
+                    self.choose_ways(&mut plan);
+                    shards.iter_mut().for_each(|shard| shard.ways_changed(&plan, time));
+                }
             }
         }
         run_all(&mut shards, &plan, self.settings.end_ns, ahead);
-        Ok(self.outcome(&plan, &shards))
+        Ok(outcome(self.traffic, &plan, &shards))
     }
 
     fn check(&self) -> Result<(), RunError> {
+        if let Some((name, rule)) = self.settings.wrong() {
+            return Err(RunError::Setting { name, rule });
+        }
+        if let Some(event) = self.events.iter().position(|event| event.link as usize >= self.network.links.len()) {
+            return Err(RunError::Event { event });
+        }
         let hosts = |node: u32| {
             self.network.nodes.get(node as usize).is_some_and(|kind| *kind != NodeKind::Switch)
         };
@@ -341,7 +330,7 @@ impl Run<'_> {
             }
         });
         let messages = messages.collect();
-        let mut shard = Shard::new(control, plan, buffers, nics, ports, senders, messages);
+        let mut shard = Shard::new(part, control, plan, buffers, nics, ports, senders, messages);
         for (number, message) in (0..).zip(&self.traffic.messages) {
             let from = self.traffic.qps[message.qp as usize].from;
             if waits[number as usize] == 0 && plan.parts[from as usize] == part {
@@ -365,7 +354,8 @@ impl Run<'_> {
         let host_bps = host_bps.map(|class| layout.classes[usize::from(class)].bps).fold(0.0, f64::max);
         let headroom = |port: u32| {
             let class = layout.class(port);
-            (class.bps * f64::from(class.delay) / 8e9 * settings.headroom_delays) as u64
+            let delays = if settings.pfc { settings.headroom_delays } else { 0.0 };
+            (class.bps * f64::from(class.delay) / 8e9 * delays) as u64
         };
         let needed: u64 =
             layout.ports_of(node).map(|port| plan.classes as u64 * (settings.reserve + headroom(port))).sum();
@@ -392,26 +382,10 @@ impl Run<'_> {
             let detected = event.at_ns.saturating_add(event.detected_after_ns);
             [(event.at_ns, Change::Link(event.link, event.works)), (detected, Change::Routes)]
         };
-        let mut changes: Vec<(u64, Change)> = self.events.iter().flat_map(of).collect();
+        let before_the_end = |change: &(u64, Change)| change.0 < self.settings.end_ns;
+        let mut changes: Vec<(u64, Change)> = self.events.iter().flat_map(of).filter(before_the_end).collect();
         changes.sort_by_key(|(time, _)| *time);
         changes
-    }
-
-    fn outcome<C: CongestionControl, const HOPS: usize>(&self, plan: &Plan<'_>, shards: &[Shard<C, HOPS>]) -> Outcome {
-        let time = |time: u64| (time != NEVER).then_some(time);
-        let messages = (0..).zip(&self.traffic.messages).map(|(number, message): (usize, _)| {
-            let qp = self.traffic.qps[message.qp as usize];
-            let at = |node: u32| &shards[usize::from(plan.parts[node as usize])].messages[number];
-            let (from, to) = (at(qp.from), at(qp.to));
-            MessageTimes { posted: time(from.posted), received: time(to.received), done: time(from.done) }
-        });
-        let mut counters = Counters::default();
-        shards.iter().for_each(|shard| counters.add(&shard.counters));
-        Outcome {
-            messages: messages.collect(),
-            counters,
-            end_ns: shards.iter().map(|shard| shard.now).max().unwrap_or(0),
-        }
     }
 }
 

@@ -118,3 +118,26 @@ pub struct Settings {
     /// When the run ends at the latest. Units: ns.
     pub end_ns: u64,
 }
+
+impl Settings {
+    /// A setting that makes no sense, and what it has to be.
+    pub(crate) fn wrong(&self) -> Option<(&'static str, &'static str)> {
+        let of_packets = |bytes: u32| (1..=u32::from(u16::MAX)).contains(&bytes);
+        let curve = |curve: &EcnCurve| curve.kmin <= curve.kmax && (0.0..=1.0).contains(&curve.pmax);
+        let rules = [
+            (self.payload > 0, "payload", "at least a byte"),
+            (
+                of_packets(self.payload.saturating_add(self.overhead)),
+                "payload",
+                "at most 65535 bytes with the overhead",
+            ),
+            (of_packets(self.ack_bytes), "ack_bytes", "1 to 65535"),
+            (self.packets_per_ack > 0, "packets_per_ack", "at least 1"),
+            (self.timeout_ns > 0, "timeout_ns", "at least 1"),
+            (self.ecn.iter().all(|(_, one)| curve(one)), "ecn", "kmin is at most kmax, and pmax is 0 to 1"),
+            (self.buffer.shift < 64, "shift", "at most 63"),
+            ((0.0..=1e6).contains(&self.buffer.headroom_delays), "headroom_delays", "0 to 1000000"),
+        ];
+        rules.iter().find(|rule| !rule.0).map(|(_, name, rule)| (*name, *rule))
+    }
+}

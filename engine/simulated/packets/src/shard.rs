@@ -108,6 +108,12 @@ pub struct Counters {
     pub retransmissions: u64,
     /// CNPs.
     pub cnps: u64,
+    /// Packets that hosts sent: data, acknowledgements and CNPs.
+    pub sent_packets: u64,
+    /// Those that came to hosts.
+    pub received_packets: u64,
+    /// Timeouts of QPs.
+    pub timeouts: u64,
 }
 
 impl Counters {
@@ -122,13 +128,20 @@ impl Counters {
         self.losses += other.losses;
         self.retransmissions += other.retransmissions;
         self.cnps += other.cnps;
+        self.sent_packets += other.sent_packets;
+        self.received_packets += other.received_packets;
+        self.timeouts += other.timeouts;
     }
 }
 
 /// A part.
 pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
+    /// Its number.
+    pub part: u8,
     pub control: C,
     pub now: u64,
+    /// When a message was posted, a packet came to a host or a QP timed out, the last time.
+    pub last: u64,
     pub wheel: Wheel,
     pub packets: Packets<HOPS>,
     pub ports: Vec<Port>,
@@ -143,12 +156,15 @@ pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
     pub messages: Vec<Message>,
     pub outbox: Vec<Crossing<HOPS>>,
     pub counters: Counters,
+    /// Frames that pause, by the port that sent them.
+    pub pauses: Vec<u32>,
     due: Vec<u32>,
 }
 
 impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     #[expect(clippy::too_many_arguments, reason = "the parts of a part")]
     pub fn new(
+        part: u8,
         control: C,
         plan: &Plan<'_>,
         buffers: Vec<SharedBuffer>,
@@ -159,11 +175,14 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     ) -> Self {
         let flows = plan.lines.iter().map(|line| control.start(line)).collect();
         Self {
+            part,
             control,
             now: 0,
+            last: 0,
             wheel: Wheel::default(),
             packets: Packets::default(),
             queues: vec![ClassQueue::default(); ports.len() * plan.classes],
+            pauses: vec![0; ports.len()],
             ports,
             buffers,
             nics,
@@ -194,6 +213,28 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             }
         }
         self.due = due;
+    }
+
+    /// A link failed or works again: pauses do not outlive a failure, and what still has to be silent hears so again.
+    pub fn link_changed(&mut self, plan: &Plan<'_>, now: u64, link: u32) {
+        self.now = now;
+        for port in plan.layout.ports_of_link(link) {
+            if plan.parts[plan.layout.ports[port as usize].node as usize] != self.part {
+                continue;
+            }
+            let Port { owner, ingress, .. } = self.ports[port as usize];
+            if !plan.works[link as usize] {
+                self.ports[port as usize].paused = 0;
+                self.kick(plan, port);
+            } else if !self.ports[port as usize].is_host() && plan.settings.buffer.pfc {
+                for class in 0..plan.classes {
+                    let is_on = |buffer: &SharedBuffer| buffer.pauses(usize::from(ingress) + class).is_on();
+                    if self.buffers.get(owner as usize).is_some_and(is_on) {
+                        self.signal(plan, port, class, PacketKind::Pause);
+                    }
+                }
+            }
+        }
     }
 
     /// Takes packets from other parts.
@@ -239,8 +280,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
 
     #[inline]
     fn arrived(&mut self, plan: &Plan<'_>, port: u32, packet: u32) {
-        if self.is_lost(plan, port) {
-            self.counters.losses += 1;
+        if self.is_lost(plan, port, packet) {
+            self.counters.losses += u64::from(!is_pause(self.packets.at(packet).kind));
             return self.packets.free(packet);
         }
         let Packet { kind, message, .. } = *self.packets.at(packet);
@@ -252,17 +293,18 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 *paused = if kind == PacketKind::Pause { *paused | bit } else { *paused & !bit };
                 self.kick(plan, port);
             }
-            _ if self.is_at_its_end(plan, port, packet) => self.received(plan, port, packet),
+            _ if self.is_at_its_end(plan, port, packet) => self.received(plan, packet),
             _ => self.forward(plan, port, packet),
         }
     }
 
-    /// Whether a link loses the packet that arrives by it.
+    /// Whether a link loses the packet that arrives by it. Pauses are lost only with the whole link: real ones are said
+    /// again before they end, here each is said once.
     #[inline]
-    fn is_lost(&mut self, plan: &Plan<'_>, port: u32) -> bool {
+    fn is_lost(&mut self, plan: &Plan<'_>, port: u32, packet: u32) -> bool {
         let state = &mut self.ports[port as usize];
         let loss = plan.layout.classes[usize::from(state.kind)].loss;
-        if loss > 0.0 {
+        if loss > 0.0 && !is_pause(self.packets.at(packet).kind) {
             state.count += 1;
             if uniform(plan.settings.seed ^ LOSSES, port, u64::from(state.count)) < loss {
                 return true;
@@ -322,6 +364,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     /// A switch pauses what sends to a port, or lets it go on.
     fn signal(&mut self, plan: &Plan<'_>, port: u32, class: usize, kind: PacketKind) {
         self.counters.pfc_pauses += u64::from(kind == PacketKind::Pause);
+        self.pauses[port as usize] += u32::from(kind == PacketKind::Pause);
         let frame = Packet {
             next: NONE,
             message: class as u32,
@@ -492,4 +535,9 @@ pub(crate) fn is_control(plan: &Plan<'_>, kind: PacketKind) -> bool {
         PacketKind::Ack | PacketKind::Nack => plan.settings.acks_first,
         PacketKind::Cnp | PacketKind::Pause | PacketKind::Resume => true,
     }
+}
+
+#[inline]
+fn is_pause(kind: PacketKind) -> bool {
+    matches!(kind, PacketKind::Pause | PacketKind::Resume)
 }

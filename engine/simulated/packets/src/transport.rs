@@ -20,6 +20,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         let message = &mut self.messages[number as usize];
         let qp = message.qp;
         message.posted = self.now;
+        self.last = self.now;
         if self.senders[qp as usize].port == NONE {
             // From a host to itself: something that takes time and no network.
             (message.received, message.done) = (self.now, self.now);
@@ -84,6 +85,26 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         f64::from(sender.next - sender.acked) * f64::from(plan.settings.payload) >= window
     }
 
+    /// Ways were chosen anew: QPs that now leave by another port of their host wait there.
+    pub fn ways_changed(&mut self, plan: &Plan<'_>, now: u64) {
+        self.now = now;
+        for qp in 0..self.senders.len() as u32 {
+            let sender = &mut self.senders[qp as usize];
+            let Some(port) = plan.ways.get(plan.qp_ways[qp as usize][0] as usize) else { continue };
+            if sender.port == *port || *port == NONE {
+                continue;
+            }
+            let nic = self.ports[*port as usize].owner;
+            sender.port = *port;
+            sender.place = self.nics[nic as usize].ready[usize::from(sender.class)].add(qp);
+            let is_here = plan.parts[plan.layout.ports[*port as usize].node as usize] == self.part;
+            if is_here && sender.state != QpState::Error {
+                sender.state = QpState::Idle;
+                self.may_send(plan, qp);
+            }
+        }
+    }
+
     /// The port of a host is free: the QP whose turn it is sends a packet. Says whether there was one.
     pub fn next_of_qps(&mut self, plan: &Plan<'_>, port: u32) -> bool {
         let now = self.now * 1000;
@@ -104,7 +125,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             }
             while let Some(qp) = self.nics[nic].ready[class].pop() {
                 let sender = &mut self.senders[qp as usize];
-                if sender.state != QpState::Ready {
+                if sender.state != QpState::Ready || sender.port != port {
                     continue;
                 }
                 sender.state = QpState::Idle;
@@ -148,8 +169,10 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         };
         sender.next += 1;
         sender.last = bytes;
+        self.counters.sent_packets += 1;
         if sender.next <= sender.most {
             self.counters.retransmissions += 1;
+            sender.resent += 1;
         }
         sender.most = sender.most.max(sender.next);
         self.control.sent(&mut self.flows[qp as usize], &mut sender.rate, &plan.lines[qp as usize], bytes);
@@ -161,7 +184,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         let now = self.now * 1000;
         sender.free = if now - wire < 1000 { wire } else { now } + picos;
         if sender.timeout == NEVER {
-            sender.timeout = self.now + settings.timeout_ns;
+            sender.timeout = self.now.saturating_add(settings.timeout_ns);
         }
         let (is_open, free) = (sender.next < sender.posted, sender.free);
         self.arm(qp);
@@ -179,11 +202,13 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     }
 
     /// A packet came to a host.
-    pub fn received(&mut self, plan: &Plan<'_>, port: u32, packet: u32) {
+    pub fn received(&mut self, plan: &Plan<'_>, packet: u32) {
         let Packet { kind, message, number, stamp, flags, .. } = *self.packets.at(packet);
+        self.counters.received_packets += 1;
+        self.last = self.now;
         let qp = self.messages[message as usize].qp;
         match kind {
-            PacketKind::Data => self.data(plan, port, qp, packet),
+            PacketKind::Data => self.data(plan, qp, packet),
             PacketKind::Cnp => {
                 self.packets.free(packet);
                 let sender = &mut self.senders[qp as usize];
@@ -194,7 +219,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 let echo = Echo {
                     now: self.now,
                     acked: number,
-                    sent: self.senders[qp as usize].next,
+                    sent: self.senders[qp as usize].next.max(number),
                     marked: flags & MARKED != 0,
                     rtt_ns: u64::from((self.now as u32).wrapping_sub(stamp)),
                     hops: self.packets.hops(packet),
@@ -208,7 +233,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                     sender.next = sender.next.max(number);
                     sender.timeouts = 0;
                     let is_open = sender.acked < sender.most;
-                    sender.timeout = if is_open { self.now + plan.settings.timeout_ns } else { NEVER };
+                    sender.timeout = if is_open { self.now.saturating_add(plan.settings.timeout_ns) } else { NEVER };
                 }
                 let before = sender.rate;
                 if sender.acked < sender.posted {
@@ -281,7 +306,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     }
 
     /// Data came to a host.
-    fn data(&mut self, plan: &Plan<'_>, port: u32, qp: u32, packet: u32) {
+    fn data(&mut self, plan: &Plan<'_>, qp: u32, packet: u32) {
         let settings = plan.settings;
         let Packet { message, number, flags, .. } = *self.packets.at(packet);
         let receiver = &mut self.receivers[qp as usize];
@@ -319,12 +344,13 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             at.bytes = settings.ack_bytes as u16;
             at.flags = at.flags & !(MARKED | LAST) | u8::from(receiver.is_marked) * MARKED;
             (receiver.unacked, receiver.is_marked) = (0, false);
-            self.answer(plan, port, qp, packet);
+            self.answer(plan, qp, packet);
         } else {
             self.packets.free(packet);
         }
         if is_new_cnp {
             self.counters.cnps += 1;
+            self.receivers[qp as usize].cnps += 1;
             let flags = flags & !(MARKED | LAST);
             let cnp = Packet {
                 next: NONE,
@@ -338,16 +364,19 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 flags,
             };
             let cnp = self.packets.put(cnp);
-            self.answer(plan, port, qp, cnp);
+            self.answer(plan, qp, cnp);
         }
         if is_received {
-            self.messages[message as usize].received = self.now;
+            let arrived = &mut self.messages[message as usize];
+            arrived.received = self.now;
+            self.receivers[qp as usize].short += u64::from(settings.payload - arrived.last);
             self.release(plan, plan.after_received.of(message));
         }
     }
 
     /// A receiver answers.
-    fn answer(&mut self, plan: &Plan<'_>, _port: u32, qp: u32, packet: u32) {
+    fn answer(&mut self, plan: &Plan<'_>, qp: u32, packet: u32) {
+        self.counters.sent_packets += 1;
         let way = plan.qp_ways[qp as usize][1];
         if way == NONE {
             self.counters.losses += 1;
@@ -388,12 +417,15 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
         if sender.timeout <= self.now {
             sender.timeouts += 1;
+            sender.all_timeouts += 1;
+            self.counters.timeouts += 1;
+            self.last = self.now;
             if sender.timeouts > plan.settings.retries {
                 sender.state = QpState::Error;
                 sender.timeout = NEVER;
                 return;
             }
-            sender.timeout = self.now + plan.settings.timeout_ns;
+            sender.timeout = self.now.saturating_add(plan.settings.timeout_ns);
             self.go_back(qp);
             self.may_send(plan, qp);
         }

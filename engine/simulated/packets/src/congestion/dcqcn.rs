@@ -1,7 +1,7 @@
 //! DCQCN: marks lower a sender's rate, time and bytes raise it again.
 //!
 //! Source: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3 and figure 7. Without a
-//! byte counter and with a stage of recovery less it is what HPCC's and SimAI's simulators have.
+//! byte counter and with a stage of recovery less it is what the simulators of HPCC and `SimAI` have.
 
 use super::{CongestionControl, Line, NEVER};
 
