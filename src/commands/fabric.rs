@@ -1,5 +1,7 @@
 //! `kelpie fabric`: rates of jobs on a simulated fabric. How they come about lives in `kelpie_fabric`.
 
+mod packets;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -19,7 +21,13 @@ use crate::output::{Table, print, print_json};
 
 /// Runs the command.
 pub fn run(command: &FabricCommand, common: Common) -> anyhow::Result<ExitCode> {
-    let FabricCommand::Rates(args) = command;
+    let args = match command {
+        FabricCommand::Rates(args) => args,
+        FabricCommand::Run(args) => return packets::run(args, common),
+        FabricCommand::Compare(args) => return packets::compare(args, common),
+        FabricCommand::Flows(args) => return packets::flows(args, common),
+        FabricCommand::Topology(args) => return packets::topology(args, common),
+    };
     match (&args.problem, &args.topology, &args.jobs) {
         (Some(problem), ..) => solve(problem, common)?,
         (None, Some(topology), Some(jobs)) => rates(topology, jobs, args, common)?,

@@ -9,7 +9,7 @@ use crate::circles;
 use crate::workspace::{self, Package};
 
 /// Each crate with those right below it; it may use them and whatever is below them. The binary may use all.
-const LAYERS: [(&str, &[&str]); 31] = [
+const LAYERS: [(&str, &[&str]); 32] = [
     ("kelpie-spaces", &[]),
     ("kelpie-topology", &["kelpie-spaces"]),
     ("kelpie-monitor", &["kelpie-spaces"]),
@@ -31,7 +31,8 @@ const LAYERS: [(&str, &[&str]); 31] = [
     ("kelpie-preload", &["kelpie-trace", "kelpie-mlx5"]),
     ("kelpie-collectives", &["kelpie-topology"]),
     ("kelpie-paths", &["kelpie-topology", "kelpie-spaces"]),
-    ("kelpie-fabric", &["kelpie-engine", "kelpie-switch", "kelpie-topology", "kelpie-collectives", "kelpie-paths"]),
+    ("kelpie-packets", &["kelpie-switch"]),
+    ("kelpie-fabric", &["kelpie-packets", "kelpie-collectives", "kelpie-paths", "kelpie-text"]),
     ("kelpie-store", &["kelpie-spaces", "kelpie-monitor", "kelpie-search"]),
     ("kelpie-text", &["kelpie-spaces"]),
     ("kelpie-reports", &["kelpie-store", "kelpie-diagnosis", "kelpie-criteria", "kelpie-selection", "kelpie-text"]),

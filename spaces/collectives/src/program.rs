@@ -236,7 +236,7 @@ impl Programs {
         let places = gpus + gpus.div_ceil(gpus_per_host);
         let mut builder = DagBuilder::new(places, 0);
         for (job, program) in self.programs.iter().enumerate() {
-            let all: Vec<u32> = (program.first_gpu..program.first_gpu + program.count(gpus)).collect();
+            let all = program.all(gpus);
             builder.begin_job(job as u16, &all, nanos(program.start_us));
             builder.send_takes(nanos(program.send_us));
             for _ in 0..program.iterations {
@@ -305,6 +305,16 @@ impl Program {
         Ok(())
     }
 
+    /// Its GPUs on a fabric of so many.
+    pub fn all(&self, gpus: u32) -> Vec<u32> {
+        (self.first_gpu..self.first_gpu + self.count(gpus)).collect()
+    }
+
+    /// The groups of a kind among its GPUs.
+    pub fn groups_of(&self, kind: GroupKind, all: &[u32]) -> Vec<Vec<u32>> {
+        self.groups(kind, all, all.len() / self.pipeline as usize)
+    }
+
     /// The groups of a kind: GPUs whose places differ in one way only.
     fn groups(&self, kind: GroupKind, all: &[u32], stage: usize) -> Vec<Vec<u32>> {
         let (tensor, expert) = (self.tensor as usize, (self.tensor * self.expert) as usize);
@@ -326,7 +336,27 @@ impl Step {
         sizes.iter().filter(|size| size.is_some()).count() + usize::from(self.compute_us.is_some())
     }
 
-    fn group_op(&self) -> Option<(GroupOp, Bytes)> {
+    /// What it does, in words, such as `all_reduce 64MiB data`.
+    pub fn words(&self) -> String {
+        let group = match self.group {
+            GroupKind::All => "",
+            GroupKind::Tensor => " tensor",
+            GroupKind::Expert => " expert",
+            GroupKind::Data => " data",
+        };
+        let (word, bytes) = match (self.group_op(), self.send, self.compute_us) {
+            (Some((GroupOp::AllReduce, bytes)), ..) => ("all_reduce", bytes),
+            (Some((GroupOp::AllGather, bytes)), ..) => ("all_gather", bytes),
+            (Some((GroupOp::ReduceScatter, bytes)), ..) => ("reduce_scatter", bytes),
+            (Some((GroupOp::AllToAll, bytes)), ..) => ("all_to_all", bytes),
+            (None, Some(bytes), _) => ("send", bytes),
+            (None, None, micros) => return format!("compute {} µs", micros.unwrap_or(0.0)),
+        };
+        format!("{word} {bytes}{group}")
+    }
+
+    /// What a group does, and the size.
+    pub fn group_op(&self) -> Option<(GroupOp, Bytes)> {
         let ops = [
             (GroupOp::AllReduce, self.all_reduce),
             (GroupOp::AllGather, self.all_gather),

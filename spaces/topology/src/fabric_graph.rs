@@ -17,6 +17,18 @@ pub enum FabricNode {
     Core,
 }
 
+impl FabricNode {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::NvSwitch => "nvswitch",
+            Self::Leaf => "leaf",
+            Self::Spine => "spine",
+            Self::Core => "core",
+        }
+    }
+}
+
 /// A cable, the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FabricCable {
@@ -51,14 +63,18 @@ impl FabricGraph {
     pub fn name(&self, node: u32) -> String {
         let kind = self.nodes[node as usize];
         let number = self.nodes[..node as usize].iter().filter(|other| **other == kind).count();
-        let word = match kind {
-            FabricNode::Gpu => "gpu",
-            FabricNode::NvSwitch => "nvswitch",
-            FabricNode::Leaf => "leaf",
-            FabricNode::Spine => "spine",
-            FabricNode::Core => "core",
+        format!("{}{number}", kind.word())
+    }
+
+    /// What all nodes are called.
+    pub fn names(&self) -> Vec<String> {
+        let mut counts = std::collections::HashMap::new();
+        let mut name = |kind: &FabricNode| {
+            let count = counts.entry(*kind).or_insert(0_u32);
+            *count += 1;
+            format!("{}{}", kind.word(), *count - 1)
         };
-        format!("{word}{number}")
+        self.nodes.iter().map(|kind| name(kind)).collect()
     }
 
     /// Of a fabric that keeps its rules.
@@ -247,5 +263,6 @@ mod tests {
     fn nodes_have_names() {
         let graph = FabricGraph::of(&Fabric::of_template(FabricTemplate::SpectrumX, 16));
         assert_eq!([0, 15, 16, 18, 26].map(|node| graph.name(node)), ["gpu0", "gpu15", "nvswitch0", "leaf0", "spine0"]);
+        assert_eq!(graph.names()[26], "spine0");
     }
 }

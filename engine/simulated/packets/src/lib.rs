@@ -17,12 +17,14 @@ mod run;
 mod settings;
 mod shard;
 mod transport;
+mod ways;
 
 pub use network::{Link, MessageForm, Network, NodeKind, QpForm, Traffic, Trigger};
 pub use outcome::{LinkUse, MessageTimes, Outcome, PortName, QpEnd, Unfinished};
 pub use run::{LinkEvent, run};
 pub use settings::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Recovery, Settings, WindowRule};
 pub use shard::Counters;
+pub use ways::{DirectedLink, ways};
 
 /// Why a run cannot begin.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Timely};
 use kelpie_packets::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Recovery, Settings, WindowRule};
 
-use super::Peer;
-use super::lines::{PeerError, bits_per_second, short};
+use super::lines::{Peer, PeerError, bits_per_second, short};
 
 /// Keys that name files or what is written to them, and those that have no effect there.
 const NO_EFFECT: [&str; 27] = [

@@ -1,4 +1,13 @@
-//! Text files of words: where each stands.
+//! Text files of words: whose they are, and where each word stands.
+
+/// Whose files they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// HPCC's simulator.
+    Hpcc,
+    /// SimAI's.
+    SimAi,
+}
 
 /// What is wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,7 @@
 
 use kelpie_packets::{Link, Network, NodeKind};
 
-use super::Peer;
-use super::lines::{PeerError, Words, bits_per_second, nanos, short};
+use super::lines::{Peer, PeerError, Words, bits_per_second, nanos, short};
 
 /// Most nodes and most links. Source: our choice.
 const MOST: usize = 1 << 22;

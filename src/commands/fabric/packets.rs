@@ -1,0 +1,168 @@
+//! `kelpie fabric run`, `compare`, `flows` and `topology`: fabrics at the level of packets.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use kelpie_examine::files::read_file_up_to;
+use kelpie_fabric::answer::{Level, ProgramAnswer};
+use kelpie_fabric::experiment::{Experiment, read_graph};
+use kelpie_fabric::packet_settings::{set, settings};
+use kelpie_fabric::peer::{FlowsAnswer, Peer, PeerRun};
+use kelpie_packets::Settings;
+use kelpie_spaces::document::utf8;
+use kelpie_topology::{Fabric, FabricGraph};
+use serde_json::json;
+
+use crate::args::Common;
+use crate::cli::fabric::{CompareArgs, Detail, FlowsArgs, PeerName, RunArgs, ScenarioArgs, TopologyArgs};
+use crate::exit;
+use crate::output::{note, print, print_json};
+
+/// Most of a file of flows. Source: our choice, sixteen million flows.
+const MOST_BYTES: u64 = 1 << 30;
+/// A run that is to take longer, or more memory, says so before it begins.
+const LONG_SECONDS: f64 = 10.0;
+const MUCH_MEMORY: f64 = 2e9;
+
+fn text(path: &Path) -> anyhow::Result<(String, String)> {
+    let name = path.display().to_string();
+    let bytes = read_file_up_to(path, MOST_BYTES)?;
+    let text = utf8(&name, &bytes)?.to_owned();
+    Ok((name, text))
+}
+
+/// Simulates a job, and says what came of it; a job that never ends exits with 1.
+pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let experiment = experiment(&args.scenario)?;
+    let settings = chosen(&args.scenario, &experiment, &args.cc, None, common)?;
+    let answer = answer(&experiment, level(args.level), &settings, args.scenario.threads)?;
+    if common.json { print_json(&answer)? } else { print(&answer.text())? }
+    Ok(if answer.unfinished > 0 { exit::anomalous() } else { exit::HEALTHY })
+}
+
+/// The same job with several settings or levels.
+pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let experiment = experiment(&args.scenario)?;
+    let variants: Vec<Option<&String>> =
+        if args.variant.is_empty() { vec![None] } else { args.variant.iter().map(Some).collect() };
+    let mut answers: Vec<(String, ProgramAnswer)> = Vec::new();
+    for detail in &args.levels {
+        for cc in &args.cc {
+            for variant in &variants {
+                let settings = chosen(&args.scenario, &experiment, cc, *variant, common)?;
+                let detail_name = format!("{detail:?}").to_lowercase();
+                let parts = [(args.levels.len() > 1).then_some(&detail_name), (args.cc.len() > 1).then_some(cc), *variant];
+                let name: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+                answers.push((name.join(" "), answer(&experiment, level(*detail), &settings, args.scenario.threads)?));
+                // Only packets have congestion control.
+                if *detail != Detail::Packets {
+                    break;
+                }
+            }
+            if *detail != Detail::Packets {
+                break;
+            }
+        }
+    }
+    if common.json {
+        let rows: Vec<_> = answers.iter().map(|(name, answer)| json!({"variant": name, "answer": answer})).collect();
+        print_json(&json!({"variants": rows}))?;
+    } else {
+        print(&kelpie_fabric::side_by_side(&answers))?;
+    }
+    Ok(exit::HEALTHY)
+}
+
+/// Flows from files of another simulator.
+pub fn flows(args: &FlowsArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let peer = if args.peer == PeerName::Simai { Peer::SimAi } else { Peer::Hpcc };
+    let (topology, flows, config) = (text(&args.topology)?, text(&args.flows)?, text(&args.config)?);
+    let both = |file: &(String, String)| [file.0.clone(), file.1.clone()];
+    let [topology, flows, config] = [both(&topology), both(&flows), both(&config)];
+    let mut run = PeerRun::read(peer, words(&topology), words(&flows), words(&config))?;
+    run.settings.seed = common.seed_or_default();
+    let answer = FlowsAnswer::of(&run, args.threads.into()).with_context(|| topology[0].clone())?;
+    if common.json { print_json(&answer)? } else { print(&answer.text())? }
+    Ok(if answer.completions().len() < answer.flows.len() { exit::anomalous() } else { exit::HEALTHY })
+}
+
+fn words(file: &[String; 2]) -> [&str; 2] {
+    [&file[0], &file[1]]
+}
+
+/// A template as a file.
+pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let mut yaml = format!("kelpie: {}\nfabric:\n  template: {}\n  gpus: {}\n", Fabric::FORMAT, args.template, args.gpus);
+    for assignment in &args.set {
+        let (name, value) = assignment.split_once('=').with_context(|| format!("--set {assignment}: write NAME=VALUE"))?;
+        yaml += &format!("  {name}: {value}\n");
+    }
+    let fabric = Fabric::from_yaml("the template", &yaml)?;
+    let graph = FabricGraph::of(&fabric);
+    if args.links || common.json {
+        let names = graph.names();
+        let name = |end: u32| names[end as usize].as_str();
+        let links = graph.cables.iter().map(|cable| (cable.ends.map(name), cable.gbps, cable.delay_ns));
+        if common.json {
+            let links = links.map(|(ends, gbps, delay)| json!({"link": ends, "gbps": gbps, "delay_ns": delay}));
+            print_json(&json!({"fabric": fabric, "nodes": names, "links": links.collect::<Vec<_>>()}))?;
+        } else {
+            print(&links.map(|(ends, gbps, delay)| format!("{} {} {gbps} Gbps {delay} ns\n", ends[0], ends[1])).collect::<String>())?;
+        }
+    } else {
+        print(&fabric.to_yaml())?;
+    }
+    Ok(exit::HEALTHY)
+}
+
+fn level(detail: Detail) -> Level {
+    match detail {
+        Detail::Packets => Level::Packets,
+        Detail::Flows => Level::Flows,
+        Detail::Analytic => Level::Analytic,
+    }
+}
+
+fn experiment(args: &ScenarioArgs) -> anyhow::Result<Experiment> {
+    let (name, topology) = text(&args.topology)?;
+    let graph = read_graph(&name, &topology)?;
+    let (name, job) = text(&args.job)?;
+    Ok(Experiment::new(graph, &name, &job)?)
+}
+
+fn chosen(
+    args: &ScenarioArgs,
+    experiment: &Experiment,
+    cc: &str,
+    variant: Option<&String>,
+    common: Common,
+) -> anyhow::Result<Settings> {
+    let mut chosen = match &args.config {
+        Some(config) => {
+            let (name, config) = text(config)?;
+            kelpie_fabric::peer::settings(Peer::SimAi, &name, &config)?
+        }
+        None => settings(experiment.network(), cc).map_err(|rule| anyhow!("--cc: {rule}"))?,
+    };
+    chosen.seed = common.seed_or_default();
+    for assignment in args.set.iter().chain(variant) {
+        set(&mut chosen, assignment).map_err(|rule| anyhow!("--set {rule}"))?;
+    }
+    Ok(chosen)
+}
+
+fn answer(experiment: &Experiment, level: Level, settings: &Settings, threads: u8) -> anyhow::Result<ProgramAnswer> {
+    if level == Level::Packets {
+        let estimate = experiment.estimate(settings)?;
+        if estimate.seconds > LONG_SECONDS || estimate.memory > MUCH_MEMORY {
+            note(&format!(
+                "{}hop-packets to simulate: about {} and {}B of memory",
+                crate::output::si(estimate.hop_packets),
+                crate::output::time((estimate.seconds * 1e9) as u64),
+                crate::output::si(estimate.memory)
+            ));
+        }
+    }
+    Ok(experiment.answer(level, settings, threads.into())?)
+}
