@@ -28,18 +28,14 @@ pub enum FabricCommand {
     )]
     Run(RunArgs),
     /// Compare congestion control, settings or levels of detail for the same job, side by side
-    #[command(
-        after_help = "Examples:\n  \
+    #[command(after_help = "Examples:\n  \
         kelpie fabric compare fabric.yaml job.yaml --cc dcqcn --cc hpcc\n  \
         kelpie fabric compare fabric.yaml job.yaml --levels analytic,flows,packets\n  \
-        kelpie fabric compare fabric.yaml job.yaml --variant pfc=0 --variant pfc=1 --json"
-    )]
+        kelpie fabric compare fabric.yaml job.yaml --variant pfc=0 --variant pfc=1 --json")]
     Compare(CompareArgs),
     /// Simulate flows from files of HPCC's or SimAI's simulator, as these would
-    #[command(
-        after_help = "Example:\n  \
-        kelpie fabric flows --topology topo.txt --flows flow.txt --config SimAI.conf --peer simai --json"
-    )]
+    #[command(after_help = "Example:\n  \
+        kelpie fabric flows --topology topo.txt --flows flow.txt --config SimAI.conf --peer simai --json")]
     Flows(FlowsArgs),
     /// Print a fabric by a template: spectrum-x, alibaba-hpn, dcn, fat-tree and others
     #[command(

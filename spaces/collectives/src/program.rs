@@ -214,7 +214,11 @@ impl Programs {
                 let rule = "write one of all_reduce, all_gather, reduce_scatter, all_to_all, send and compute_us";
                 require(step.operations() == 1, key.clone(), rule);
                 require(step.compute_us.is_none_or(is_time), format!("{key}.compute_us"), TIME);
-                require(step.channels.is_none_or(|c| (1..=64).contains(&c)), format!("{key}.channels"), "write 1 to 64");
+                require(
+                    step.channels.is_none_or(|c| (1..=64).contains(&c)),
+                    format!("{key}.channels"),
+                    "write 1 to 64",
+                );
                 let sends = step.send.is_none() || program.pipeline > 1;
                 require(sends, format!("{key}.send"), "a program that sends has a `pipeline` of at least 2");
             }
@@ -299,7 +303,8 @@ impl Program {
                 AlgorithmName::Direct => GroupAlgorithm::Direct,
                 AlgorithmName::Pxn => GroupAlgorithm::Pxn,
             };
-            let channels = step.channels.unwrap_or_else(|| group.hosts().iter().map(|host| host.len()).max().unwrap_or(1) as u16);
+            let channels =
+                step.channels.unwrap_or_else(|| group.hosts().iter().map(|host| host.len()).max().unwrap_or(1) as u16);
             add(builder, &group, op, algorithm, bytes.0, channels).map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -413,9 +418,16 @@ mod tests {
 
     #[test]
     fn an_all_reduce_brings_everything_everywhere_by_every_algorithm() {
-        for (algorithm, gpus) in
-            [("ring", 8), ("ring", 24), ("tree", 16), ("tree", 40), ("tree", 8), ("nvls", 8), ("nvls", 24), ("hierarchical", 24)]
-        {
+        for (algorithm, gpus) in [
+            ("ring", 8),
+            ("ring", 24),
+            ("tree", 16),
+            ("tree", 40),
+            ("tree", 8),
+            ("nvls", 8),
+            ("nvls", 24),
+            ("hierarchical", 24),
+        ] {
             let dag = dag(&format!("{{all_reduce: 1000003, algorithm: {algorithm}}}"), gpus);
             assert_eq!(spread(&dag, gpus as usize + 8, gpus), vec![gpus as usize; gpus as usize], "{algorithm} {gpus}");
         }
@@ -466,7 +478,8 @@ mod tests {
             ("flows: [{from: 1, to: 1, bytes: 1}]", "flows[0]: write two different GPUs"),
             ("programs: []", "programs: write at least one"),
         ] {
-            let error = Programs::from_yaml("j", &format!("kelpie: job/1\n{body}\n"), 16, 8).expect_err(body).to_string();
+            let error =
+                Programs::from_yaml("j", &format!("kelpie: job/1\n{body}\n"), 16, 8).expect_err(body).to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

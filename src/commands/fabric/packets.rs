@@ -37,7 +37,11 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let experiment = experiment(&args.scenario)?;
     let settings = chosen(&args.scenario, &experiment, &args.cc, None, common)?;
     let answer = answer(&experiment, level(args.level), &settings, args.scenario.threads)?;
-    if common.json { print_json(&answer)? } else { print(&answer.text())? }
+    if common.json {
+        print_json(&answer)?
+    } else {
+        print(&answer.text())?
+    }
     Ok(if answer.unfinished > 0 { exit::anomalous() } else { exit::HEALTHY })
 }
 
@@ -52,7 +56,9 @@ pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
             for variant in &variants {
                 let settings = chosen(&args.scenario, &experiment, cc, *variant, common)?;
                 let detail_name = format!("{detail:?}").to_lowercase();
-                let parts = [(args.levels.len() > 1).then_some(&detail_name), (args.cc.len() > 1).then_some(cc), *variant];
+                let named = *detail == Detail::Packets;
+                let cc_name = (named && (args.cc.len() > 1 || args.variant.is_empty())).then_some(cc);
+                let parts = [(args.levels.len() > 1).then_some(&detail_name), cc_name, variant.filter(|_| named)];
                 let name: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
                 answers.push((name.join(" "), answer(&experiment, level(*detail), &settings, args.scenario.threads)?));
                 // Only packets have congestion control.
@@ -83,7 +89,11 @@ pub fn flows(args: &FlowsArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut run = PeerRun::read(peer, words(&topology), words(&flows), words(&config))?;
     run.settings.seed = common.seed_or_default();
     let answer = FlowsAnswer::of(&run, args.threads.into()).with_context(|| topology[0].clone())?;
-    if common.json { print_json(&answer)? } else { print(&answer.text())? }
+    if common.json {
+        print_json(&answer)?
+    } else {
+        print(&answer.text())?
+    }
     Ok(if answer.completions().len() < answer.flows.len() { exit::anomalous() } else { exit::HEALTHY })
 }
 
@@ -93,9 +103,11 @@ fn words(file: &[String; 2]) -> [&str; 2] {
 
 /// A template as a file.
 pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode> {
-    let mut yaml = format!("kelpie: {}\nfabric:\n  template: {}\n  gpus: {}\n", Fabric::FORMAT, args.template, args.gpus);
+    let mut yaml =
+        format!("kelpie: {}\nfabric:\n  template: {}\n  gpus: {}\n", Fabric::FORMAT, args.template, args.gpus);
     for assignment in &args.set {
-        let (name, value) = assignment.split_once('=').with_context(|| format!("--set {assignment}: write NAME=VALUE"))?;
+        let (name, value) =
+            assignment.split_once('=').with_context(|| format!("--set {assignment}: write NAME=VALUE"))?;
         yaml += &format!("  {name}: {value}\n");
     }
     let fabric = Fabric::from_yaml("the template", &yaml)?;
@@ -108,7 +120,11 @@ pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode>
             let links = links.map(|(ends, gbps, delay)| json!({"link": ends, "gbps": gbps, "delay_ns": delay}));
             print_json(&json!({"fabric": fabric, "nodes": names, "links": links.collect::<Vec<_>>()}))?;
         } else {
-            print(&links.map(|(ends, gbps, delay)| format!("{} {} {gbps} Gbps {delay} ns\n", ends[0], ends[1])).collect::<String>())?;
+            print(
+                &links
+                    .map(|(ends, gbps, delay)| format!("{} {} {gbps} Gbps {delay} ns\n", ends[0], ends[1]))
+                    .collect::<String>(),
+            )?;
         }
     } else {
         print(&fabric.to_yaml())?;

@@ -121,7 +121,8 @@ impl ProgramAnswer {
             (0..programs.programs.len()).map(|job| vec![(u64::MAX, Some(0)); steps(job)]).collect();
         for (task, times) in dag.tasks.iter().zip(times) {
             last = last.max(times.received.unwrap_or(0));
-            let Some(span) = spans.get_mut(usize::from(task.job)).and_then(|job| job.get_mut(task.step as usize)) else {
+            let Some(span) = spans.get_mut(usize::from(task.job)).and_then(|job| job.get_mut(task.step as usize))
+            else {
                 continue;
             };
             span.0 = span.0.min(times.posted.map_or(u64::MAX, |posted| posted - task.delay_ns.min(posted)));
@@ -131,7 +132,8 @@ impl ProgramAnswer {
             let all = program.all(graph.gpus());
             let steps = program.steps.iter().enumerate().map(|(place, step)| {
                 let of = spans.iter().skip(place).step_by(program.steps.len());
-                let taken: Option<Vec<f64>> = of.map(|(begin, end)| Some(end.as_ref()?.saturating_sub(*begin) as f64)).collect();
+                let taken: Option<Vec<f64>> =
+                    of.map(|(begin, end)| Some(end.as_ref()?.saturating_sub(*begin) as f64)).collect();
                 let mean = taken.map(|taken| taken.iter().sum::<f64>() / taken.len() as f64 / 1e3);
                 let members = program.groups_of(step.group, &all).first().map_or(1, Vec::len);
                 StepAnswer { step: step.words(), mean_us: mean, busbw_gb_per_s: busbw(step, members, mean) }

@@ -35,7 +35,13 @@ impl ProgramAnswer {
             }
         }
         let mut text = if table.is_empty() { String::new() } else { table.render("") };
-        let _ = writeln!(text, "{} transfers by {}, the last at {}", self.transfers, level(self.level), micros(Some(self.end_us)));
+        let _ = writeln!(
+            text,
+            "{} transfers by {}, the last at {}",
+            self.transfers,
+            level(self.level),
+            micros(Some(self.end_us))
+        );
         if self.unfinished > 0 {
             let _ = writeln!(text, "{} transfers never ended", self.unfinished);
         }
@@ -93,7 +99,9 @@ impl FlowsAnswer {
     /// Completion times and what the network did.
     pub fn text(&self) -> String {
         let times = self.completions();
-        let at = |share: f64| micros(times.get((times.len().saturating_sub(1) as f64 * share) as usize).map(|t| *t as f64 / 1e3));
+        let at = |share: f64| {
+            micros(times.get((times.len().saturating_sub(1) as f64 * share) as usize).map(|t| *t as f64 / 1e3))
+        };
         let mean = times.iter().sum::<u64>() as f64 / times.len().max(1) as f64 / 1e3;
         let mut text = String::new();
         let _ = writeln!(text, "{} flows, {} of them ended", self.flows.len(), times.len());

@@ -24,9 +24,24 @@ pub enum FabricError {
     Peer(#[from] PeerError),
     /// The run.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(RunError),
+    /// A buffer, by the name of its switch.
+    #[error(
+        "{switch}: its buffer of {capacity} bytes is too small for PFC: reserve and headroom of its ports take {needed} \
+         bytes; give it more by `buffer`, or take less by `headroom_delays`"
+    )]
+    Buffer {
+        /// The switch.
+        switch: String,
+        /// What ports have for themselves. Units: bytes.
+        needed: u64,
+        /// Units: bytes.
+        capacity: u64,
+    },
     /// A failure names what is not there.
-    #[error("failures[{place}].link: no link between `{from}` and `{to}`; `kelpie fabric topology --links` has their names")]
+    #[error(
+        "failures[{place}].link: no link between `{from}` and `{to}`; `kelpie fabric topology --links` has their names"
+    )]
     NoLink {
         /// Which.
         place: usize,
@@ -127,13 +142,26 @@ impl Experiment {
         traffic(&self.dag, used)
     }
 
+    fn named(&self, error: RunError) -> FabricError {
+        match error {
+            RunError::Buffer { switch, needed, capacity } => {
+                FabricError::Buffer { switch: self.graph.name(switch), needed, capacity }
+            }
+            other => FabricError::Run(other),
+        }
+    }
+
     /// What a run at the level of packets will take.
     ///
     /// # Errors
     /// If the network cannot be.
     pub fn estimate(&self, settings: &Settings) -> Result<Estimate, FabricError> {
         let traffic = traffic(&self.dag, QpUse::Lasting);
-        let hops: Vec<f64> = ways(&self.network, settings, &traffic.qps)?.iter().map(|way| way.len() as f64).collect();
+        let hops: Vec<f64> = ways(&self.network, settings, &traffic.qps)
+            .map_err(FabricError::Run)?
+            .iter()
+            .map(|way| way.len() as f64)
+            .collect();
         let payload = f64::from(settings.payload);
         let packets = |bytes: u64| (bytes as f64 / payload).ceil().max(1.0);
         let crossed = traffic.messages.iter().map(|message| packets(message.bytes) * 2.0 * hops[message.qp as usize]);
@@ -150,11 +178,12 @@ impl Experiment {
         let Self { graph, network, programs, dag, events } = self;
         Ok(match level {
             Level::Packets => {
-                let outcome = kelpie_packets::run(network, settings, &self.traffic(settings), events, threads)?;
+                let outcome = kelpie_packets::run(network, settings, &self.traffic(settings), events, threads);
+                let outcome = outcome.map_err(|error| self.named(error))?;
                 ProgramAnswer::of_packets(graph, programs, dag, &outcome)
             }
             Level::Flows => {
-                let times = fluid::run(network, settings, &self.traffic(settings))?;
+                let times = fluid::run(network, settings, &self.traffic(settings)).map_err(FabricError::Run)?;
                 ProgramAnswer::of_times(level, graph, programs, dag, &times)
             }
             Level::Analytic => ProgramAnswer::of_formulas(graph, programs, dag),

@@ -76,7 +76,8 @@ impl<'t> Fluid<'t> {
         }
         let first = (0..).zip(&traffic.messages).zip(&waits).filter(|(_, waits)| **waits == 0);
         let events = first.map(|((number, message), _)| Reverse((message.start_ns, Event::Post(number)))).collect();
-        let times = vec![MessageTimes { posted: None, received: None, done: None, unfinished: None }; traffic.messages.len()];
+        let times =
+            vec![MessageTimes { posted: None, received: None, done: None, unfinished: None }; traffic.messages.len()];
         Self { traffic, lanes, capacity, share, waits, followers, events, active: Vec::new(), now: 0.0, times }
     }
 
@@ -156,9 +157,8 @@ impl<'t> Fluid<'t> {
             let Some((message, _)) = lane.current.filter(|(_, left)| *left < 0.5) else { return true };
             let at = (time + lane.delay).round() as u64;
             self.events.push(Reverse((at, Event::Arrive(message))));
-            lane.current = lane.waiting.pop_front().map(|next| {
-                (next, self.traffic.messages[next as usize].bytes.max(1) as f64)
-            });
+            lane.current =
+                lane.waiting.pop_front().map(|next| (next, self.traffic.messages[next as usize].bytes.max(1) as f64));
             changed |= lane.current.is_none();
             lane.current.is_some()
         });

@@ -46,15 +46,23 @@ macro_rules! of {
 /// All settings, in the order in which pages show them.
 pub const KEYS: [Key; 36] = [
     key("payload", "bytes", "payload of a full packet, the path MTU", |s| Some(Place::Count(&mut s.payload))),
-    key("packets_per_ack", "packets", "in-order packets for one acknowledgement", |s| Some(Place::Count(&mut s.packets_per_ack))),
+    key("packets_per_ack", "packets", "in-order packets for one acknowledgement", |s| {
+        Some(Place::Count(&mut s.packets_per_ack))
+    }),
     key("acks_first", "0 or 1", "acknowledgements go before data", |s| Some(Place::Flag(&mut s.acks_first))),
     key("buffer", "bytes", "shared buffer of a switch", |s| Some(Place::Long(&mut s.buffer.capacity))),
     key("buffer_reserve", "bytes", "of each port and class", |s| Some(Place::Long(&mut s.buffer.reserve))),
-    key("headroom_delays", "rate times delay", "headroom of a port for PFC", |s| Some(Place::Number(&mut s.buffer.headroom_delays))),
+    key("headroom_delays", "rate times delay", "headroom of a port for PFC", |s| {
+        Some(Place::Number(&mut s.buffer.headroom_delays))
+    }),
     key("pfc", "0 or 1", "switches pause senders", |s| Some(Place::Flag(&mut s.buffer.pfc))),
-    key("window_follows_rate", "0 or 1", "a window shrinks with the rate", |s| Some(Place::Flag(&mut s.window_follows_rate))),
+    key("window_follows_rate", "0 or 1", "a window shrinks with the rate", |s| {
+        Some(Place::Flag(&mut s.window_follows_rate))
+    }),
     key("timeout_us", "µs", "a sender that hears nothing goes back", |s| Some(Place::Scaled(&mut s.timeout_ns, 1e3))),
-    key("nack_interval_us", "µs", "least time between two NAKs for a packet", |s| Some(Place::Scaled(&mut s.nack_interval_ns, 1e3))),
+    key("nack_interval_us", "µs", "least time between two NAKs for a packet", |s| {
+        Some(Place::Scaled(&mut s.nack_interval_ns, 1e3))
+    }),
     key("end_us", "µs", "the run ends then at the latest", |s| Some(Place::Scaled(&mut s.end_ns, 1e3))),
     key("dcqcn.gain", "share", "weight of new marks in alpha", of!(Dcqcn, gain, Number)),
     key("dcqcn.alpha_interval", "ns", "how often alpha moves", of!(Dcqcn, alpha_interval, Long)),
@@ -138,9 +146,8 @@ pub fn settings(network: &Network, algorithm: &str) -> Result<Settings, String> 
         other => return Err(format!("no congestion control `{other}`; write one of {}", ALGORITHMS.join(", "))),
     };
     let telemetry = if matches!(algorithm, Algorithm::Hpcc(_)) { 42 } else { 0 };
-    let curve = |gbps: &f64| {
-        (*gbps, EcnCurve { kmin: gbps * MARKS_FROM, kmax: gbps * MARKS_ALL_FROM, pmax: MARKED_SHARE })
-    };
+    let curve =
+        |gbps: &f64| (*gbps, EcnCurve { kmin: gbps * MARKS_FROM, kmax: gbps * MARKS_ALL_FROM, pmax: MARKED_SHARE });
     let window = if matches!(algorithm, Algorithm::Dcqcn(_) | Algorithm::Timely(_) | Algorithm::None) {
         WindowRule::None
     } else {

@@ -94,9 +94,7 @@ impl Run<'_> {
         if let Some(event) = self.events.iter().position(|event| event.link as usize >= self.network.links.len()) {
             return Err(RunError::Event { event });
         }
-        let hosts = |node: u32| {
-            self.network.nodes.get(node as usize).is_some_and(|kind| *kind != NodeKind::Switch)
-        };
+        let hosts = |node: u32| self.network.nodes.get(node as usize).is_some_and(|kind| *kind != NodeKind::Switch);
         for (number, qp) in self.traffic.qps.iter().enumerate() {
             if !hosts(qp.from) || !hosts(qp.to) {
                 return Err(RunError::Qp { qp: number });

@@ -44,7 +44,8 @@ pub(super) fn add(dag: &mut DagBuilder, group: &Group, bytes: u64) {
         let root = (0..hosts.len()).find(|place| parent_of(tree, *place, hosts.len()).is_none()).unwrap_or(0);
         let order = downwards(root, &children);
         for chunk in parts(half, (half / LEAST_CHUNK).clamp(1, MOST_CHUNKS)) {
-            let mut at_head: Vec<Vec<DagEvent>> = hosts.iter().map(|host| chain_up(dag, host, channel, chunk, &ready)).collect();
+            let mut at_head: Vec<Vec<DagEvent>> =
+                hosts.iter().map(|host| chain_up(dag, host, channel, chunk, &ready)).collect();
             for place in order.iter().rev().filter(|place| **place != root) {
                 let up = parent_of(tree, *place, hosts.len()).unwrap_or(root);
                 let task = dag.transfer([hosts[*place][0], hosts[up][0]], channel, chunk, &at_head[*place]);
@@ -74,13 +75,7 @@ pub(super) fn add(dag: &mut DagBuilder, group: &Group, bytes: u64) {
 }
 
 /// From the last GPU of a host to its first; gives what the first waits for.
-fn chain_up(
-    dag: &mut DagBuilder,
-    host: &[u32],
-    channel: u16,
-    bytes: u64,
-    ready: &Ready,
-) -> Vec<DagEvent> {
+fn chain_up(dag: &mut DagBuilder, host: &[u32], channel: u16, bytes: u64, ready: &Ready) -> Vec<DagEvent> {
     let mut has: Vec<DagEvent> = Vec::new();
     for pair in host.windows(2).rev() {
         has.extend(&ready[&pair[1]]);
