@@ -207,7 +207,7 @@ struct VersionOnly {
 /// not well yet.
 ///
 /// # Errors
-/// Most nodes are below a floor, an option breaks a rule, or a check is unknown.
+/// All nodes are below a floor, an option breaks a rule, or a check is unknown.
 pub fn verdict_so_far(document: &QualificationDocument, units: &[Unit]) -> anyhow::Result<FleetVerdict> {
     let planned = FleetMap::new(&document.inventory, &document.plan).units()?;
     Ok(verdict_of(document, &planned, units)?)

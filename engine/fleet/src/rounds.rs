@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use kelpie_criteria::SMALL;
+
 /// A round of pairs that share no host.
 pub type Round = Vec<(usize, usize)>;
 
@@ -118,10 +120,14 @@ pub fn matching(positions: &[Position], distance: Distance) -> Round {
 
 /// A round for each distance that the hosts have: every host is measured with one as far away as can be told from its
 /// neighbours' by nobody else. A host that has no partner at a distance is measured with another one all the same, in a
-/// round behind, so that each round's hosts are all of them.
+/// round behind, so that each round's hosts are all of them. Of a small fleet all pairs are measured.
 ///
 /// Source: SuperBench, section 4 (quick scan); the maximum matching is ours, because a greedy one leaves hosts out.
 pub fn quick_scan(positions: &[Position]) -> Vec<Round> {
+    // With one partner each, half of a small fleet could be bad and no pair fast.
+    if positions.len() <= SMALL {
+        return all_pairs(positions.len());
+    }
     let mut rounds = Vec::new();
     for distance in Distance::ALL {
         let round = matching(positions, distance);
@@ -199,6 +205,13 @@ mod tests {
         assert_eq!(matching(&positions, Distance::Pod).len(), 5);
         let rounds = quick_scan(&positions);
         assert_eq!(rounds.len(), 4, "one at the leaf, two for the odd leaves' last hosts, and one across");
+    }
+
+    #[test]
+    fn a_quick_scan_of_a_small_fleet_measures_all_pairs() {
+        let positions = |count: usize| (0..count).map(|leaf| Position { pod: 0, leaf }).collect::<Vec<_>>();
+        let pairs = |count: usize| quick_scan(&positions(count)).concat().len();
+        assert_eq!([3, SMALL, SMALL + 2].map(pairs), [3, SMALL * (SMALL - 1) / 2, (SMALL + 2) / 2]);
     }
 
     proptest! {

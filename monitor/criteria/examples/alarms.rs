@@ -1,7 +1,9 @@
 //! How often healthy hosts are out, and bad ones are not, by the number of hosts, the noise and the plan: drawn fleets
 //! are judged as `kelpie qualify run` judges them, questions included. `docs/measured/qualification.md` has its table.
 
-use kelpie_criteria::{Better, Criteria, FleetJudge, FleetState, LearnOptions, Outcome, Unit, UnitKey, UnitValue};
+use kelpie_criteria::{
+    Better, Criteria, FleetJudge, FleetState, LearnOptions, Outcome, SMALL, Unit, UnitKey, UnitValue,
+};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_pcg::Pcg64Mcg;
@@ -52,7 +54,7 @@ impl Fleet {
             |check: &str, hosts: Vec<String>| UnitKey { check: check.to_owned(), hosts, component: String::new() };
         let mut keys: Vec<UnitKey> = self.hosts.iter().map(|host| key("loopback", vec![host.clone()])).collect();
         for one in 0..count {
-            let partners: Vec<usize> = if all {
+            let partners: Vec<usize> = if all || count <= SMALL {
                 (one + 1..count).collect()
             } else {
                 vec![one + 1].into_iter().filter(|_| one % 2 == 0).collect()
@@ -79,8 +81,9 @@ fn main() {
     let seed = std::env::args().nth(1).and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let fleets = std::env::args().nth(2).and_then(|fleets| fleets.parse().ok()).unwrap_or(200);
     println!("hosts plan  noise  fleets  healthy hosts out  unknown    bad hosts out at 1.1, 1.3, 2 times slower");
-    for hosts in [4, 8, 16, 64] {
-        for all in [false, true] {
+    for hosts in [3, 4, 8, 16, 64] {
+        // A quick scan of a small fleet has all pairs.
+        for all in [false, true].into_iter().filter(|all| !all || hosts > SMALL) {
             for noise in [0.01, 0.05, 0.15] {
                 let [mut wrong, mut unknown, mut healthy] = [0; 3];
                 let mut found = Vec::new();
@@ -110,7 +113,11 @@ fn main() {
                 }
                 println!(
                     "{hosts:5} {:5} {:3.0} %  {fleets:6}  {wrong:6} of {healthy:6}   {unknown:6}    {}",
-                    if all { "full" } else { "quick" },
+                    match (all, hosts > SMALL) {
+                        (_, false) => "both",
+                        (true, _) => "full",
+                        (false, _) => "quick",
+                    },
                     100.0 * noise,
                     found.join("  ")
                 );

@@ -38,20 +38,27 @@ impl PairTable {
     pub fn decide(&self) -> Decision {
         let mut decision = Decision::default();
         let mut bad = BTreeSet::new();
+        let fast = self.pairs.iter().filter(|(_, is_slow)| !**is_slow);
+        let proven: BTreeSet<usize> = fast.flat_map(|((one, other), _)| [*one, *other]).collect();
         loop {
             let mut tally: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+            // Of hosts that are slow with each other alone, one may be well.
+            let mut is_told: BTreeSet<usize> = BTreeSet::new();
             for ((one, other), is_slow) in
                 self.pairs.iter().filter(|((one, other), _)| !bad.contains(one) && !bad.contains(other))
             {
-                for host in [one, other] {
+                for (host, partner) in [(one, other), (other, one)] {
                     let (slow, all) = tally.entry(*host).or_default();
                     (*slow, *all) = (*slow + usize::from(*is_slow), *all + 1);
+                    if *is_slow && proven.contains(partner) {
+                        is_told.insert(*host);
+                    }
                 }
             }
             let is_bad = |(slow, all): (usize, usize)| slow >= ENOUGH && slow as f64 >= MOSTLY * all as f64;
             let rank = |(slow, all): (usize, usize)| (slow * 1000 / all, slow);
             let mut worst: Option<(usize, (usize, usize))> = None;
-            for (host, counts) in tally.iter().filter(|(_, counts)| is_bad(**counts)) {
+            for (host, counts) in tally.iter().filter(|(host, counts)| is_bad(**counts) && is_told.contains(host)) {
                 if worst.is_none_or(|(_, best)| rank(*counts) > rank(best)) {
                     worst = Some((*host, *counts));
                 }

@@ -15,18 +15,57 @@ const LEAST_ALPHA: f64 = 0.5;
 /// each, two bad hosts of six make four slow, and of 64 hosts, as many as 15 are bad before that is so.
 const ONE_IN: usize = 4;
 
+/// Most hosts of a small fleet: all pairs of it are measured by a quick scan, and most of it can be bad by chance.
+/// Source: our choice; 28 pairs.
+pub const SMALL: usize = 8;
+/// Shares of the best loopback that pairs carry: below the first nothing says that they are fast, and from the second
+/// on no healthy host is much faster. Source: our choice; a PCIe link is less than twice as fast as the port that it is
+/// made for, and the next generation of it twice as fast.
+const LEAST_CARRIED: f64 = 0.4;
+const MUCH_CARRIED: f64 = 0.75;
+
 type Judgements<'u> = BTreeMap<Way<'u>, Judged<'u>>;
 
-/// Why a criterion that was learnt shows too little, if so.
-pub fn blind(learner: &HostLearner, criterion: &Criterion) -> Option<String> {
+/// Why a criterion that was learnt shows too little, if so. `learners` are of its metric, and of that metric at larger
+/// distances, at which nothing healthy is better.
+pub fn blind<'l>(learners: impl Iterator<Item = &'l HostLearner>, criterion: &Criterion) -> Option<String> {
     if criterion.alpha < LEAST_ALPHA {
         return Some("hosts differ so much that half as much would not show: give --criteria or --floor".to_owned());
     }
-    let ahead = learner.ahead(criterion);
-    let all = learner.hosts();
-    (ahead > 1 && ONE_IN * ahead >= all).then(|| {
-        format!("{ahead} of {all} hosts are better than those in the middle, and may be the healthy ones: give --criteria or --floor")
+    let counts = learners.map(|learner| (learner.ahead(criterion), learner.hosts()));
+    let (ahead, all) = counts.into_iter().find(|(ahead, all)| *ahead > 0 && ONE_IN * ahead >= *all)?;
+    Some(format!(
+        "{ahead} of {all} hosts are better than those in the middle, and may be the healthy ones: give --criteria or --floor"
+    ))
+}
+
+/// Why pairs that are all alike say nothing of hosts, if so: each may have a bad end. `loopback` is the best that a NIC
+/// moves through itself, in the unit of the criterion.
+pub fn hidden(pairs: &BTreeSet<(usize, usize)>, criterion: &Criterion, loopback: Option<f64>) -> Option<String> {
+    let carried = loopback.filter(|most| *most > 0.0).map(|most| criterion.typical() / most);
+    let hosts: BTreeSet<usize> = pairs.iter().flat_map(|(one, other)| [*one, *other]).collect();
+    if let Some(share) = carried.filter(|share| *share < LEAST_CARRIED && hosts.len() <= SMALL) {
+        let percent = 100.0 * share;
+        return Some(format!(
+            "all pairs carry {percent:.0} % of what a NIC moves through itself: ports are made for less, or most are slow: \
+             give --criteria or --floor"
+        ));
+    }
+    (carried.is_none_or(|share| share < MUCH_CARRIED) && two_cover(pairs)).then(|| {
+        "two bad hosts would make all of these pairs slow, and nothing says that they are fast: give --criteria or \
+         --floor"
+            .to_owned()
     })
+}
+
+/// Whether two hosts are in all pairs.
+fn two_cover(pairs: &BTreeSet<(usize, usize)>) -> bool {
+    let without = |host: usize| pairs.iter().filter(move |(one, other)| *one != host && *other != host);
+    let covers = |host: usize| {
+        let Some((one, other)) = without(host).next() else { return true };
+        [one, other].into_iter().any(|second| without(host).all(|(one, other)| one == second || other == second))
+    };
+    pairs.first().is_some_and(|(one, other)| covers(*one) || covers(*other))
 }
 
 /// Leaves out what was measured in another unit than that of most values of a metric, and says so of its host.

@@ -9,8 +9,9 @@ use crate::fleet_verdict::{FleetState, FleetVerdict, NodeFault, NodeQualificatio
 use crate::judged::{Judged, implausible};
 use crate::learn::{Criteria, Criterion, LearnError, LearnOptions};
 use crate::learner::{ENOUGH, HostLearner};
-use crate::names::{base_name, pair_name, stem};
+use crate::names::{base_name, distance, pair_name, stem};
 use crate::pairs::{PairGroup, PairValue, TIMES};
+use crate::results::Better;
 use crate::unit::{Outcome, Unit, UnitKey};
 
 /// Partners that a host is given whose own partners failed.
@@ -26,6 +27,8 @@ pub struct FleetJudge<'u> {
     noisy: BTreeMap<String, f64>,
     /// Metrics that say nothing of a node's health though some criterion is there, and why.
     blind: BTreeMap<String, String>,
+    /// Metrics whose criteria come of this run alone, without a floor or an alpha of their own.
+    own: BTreeSet<String>,
     /// What hosts measured in another unit than most.
     odd: Vec<(&'u str, String)>,
     /// By metric, with the component: by direction the best that was measured, how good it is, and whether it is slow.
@@ -39,7 +42,7 @@ impl<'u> FleetJudge<'u> {
     /// component; of floors and alphas without the distance, too.
     ///
     /// # Errors
-    /// Most nodes are below a floor, or an option breaks a rule.
+    /// All nodes are below a floor, or an option breaks a rule.
     pub fn new(
         hosts: &'u [String],
         units: &'u [Unit],
@@ -56,13 +59,17 @@ impl<'u> FleetJudge<'u> {
         let (without, noisy, blind) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let numbers = hosts.iter().enumerate().map(|(number, host)| (host.as_str(), number)).collect();
         let criteria = Criteria::default();
-        let mut judge = Self { hosts, units, criteria, without, noisy, blind, odd, metrics: best, numbers };
+        let own = BTreeSet::new();
+        let mut judge = Self { hosts, units, criteria, without, noisy, blind, own, odd, metrics: best, numbers };
         judge.learn(given, options)?;
         judge.hold();
+        judge.doubt();
         Ok(judge)
     }
 
     fn learn(&mut self, given: &Criteria, options: &LearnOptions) -> Result<(), LearnError> {
+        let learners: BTreeMap<&String, HostLearner> =
+            self.metrics.iter().map(|(name, judged)| (name, HostLearner::new(judged))).collect();
         for (name, judged) in &self.metrics {
             let base = base_name(name);
             let stem = stem(name);
@@ -80,21 +87,28 @@ impl<'u> FleetJudge<'u> {
                 }
                 continue;
             }
-            let learner = HostLearner::new(judged);
-            if learner.hosts() < ENOUGH {
-                let few =
-                    format!("{} hosts are too few to learn from: give --criteria of a larger fleet", learner.hosts());
+            let learner = &learners[name];
+            let floor = of(&options.floors);
+            if learner.hosts() < ENOUGH && floor.is_none() {
+                let few = format!("{} hosts are too few to learn from: give --criteria or --floor", learner.hosts());
                 self.without.insert(name.clone(), few);
                 continue;
             }
             let asked = of(&options.alphas).unwrap_or(options.alpha);
-            let criterion = learner.criterion(name, asked, of(&options.floors))?;
+            let criterion = learner.criterion(name, asked, floor)?;
             if criterion.alpha < asked {
                 self.noisy.insert(name.clone(), 1.0 - criterion.alpha);
             }
-            // What is known to vary is asked for by an alpha of its own, and is not what a node is well by.
-            if of(&options.alphas).is_none() {
-                let blind = evidence::blind(&learner, &criterion);
+            // What is known to vary is asked for by an alpha of its own, and is not what a node is well by. A floor says
+            // what a node is well by.
+            if of(&options.alphas).or(floor).is_none() {
+                self.own.insert(name.clone());
+                let is_farther = |other: &str| {
+                    pair_name(other) == pair_name(name)
+                        && distance(other).zip(distance(name)).is_some_and(|(other, own)| other > own)
+                };
+                let others = learners.iter().filter(|(other, _)| is_farther(other)).map(|(_, learner)| learner);
+                let blind = evidence::blind(std::iter::once(learner).chain(others), &criterion);
                 self.blind.extend(blind.map(|why| (name.clone(), why)));
             }
             self.criteria.metrics.insert(name.clone(), criterion);
@@ -116,6 +130,41 @@ impl<'u> FleetJudge<'u> {
                 (judged.similarity, judged.is_slow) = criterion.judge(&[judged.value.typical()]);
             }
         }
+    }
+
+    /// Pairs that are all alike are evidence only if bad hosts could not make all of them slow.
+    fn doubt(&mut self) {
+        let mut groups: BTreeMap<String, Vec<&String>> = BTreeMap::new();
+        for name in self.own.iter().filter(|name| self.metrics[*name].keys().any(|(_, to)| to.is_some())) {
+            groups.entry(pair_name(name)).or_default().push(name);
+        }
+        let mut doubtful = Vec::new();
+        for names in groups.into_values() {
+            let judged = || names.iter().flat_map(|name| &self.metrics[*name]);
+            if judged().any(|(_, judged)| judged.is_slow) {
+                continue;
+            }
+            let number = |host: &str| self.numbers.get(host).copied();
+            let both = |(from, to): &Way<'_>| Some((number(from)?, number((*to)?)?));
+            let pairs = judged().filter_map(|(way, _)| both(way));
+            let pairs: BTreeSet<(usize, usize)> = pairs.map(|(from, to)| (from.min(to), from.max(to))).collect();
+            for name in names.iter().filter(|name| !self.blind.contains_key(**name)) {
+                let why = evidence::hidden(&pairs, &self.criteria.metrics[*name], self.loopback(name));
+                doubtful.extend(why.map(|why| ((*name).clone(), why)));
+            }
+        }
+        self.blind.extend(doubtful);
+    }
+
+    /// The best that a NIC moves through itself, on the component of a metric of pairs and in its unit.
+    fn loopback(&self, name: &str) -> Option<f64> {
+        let (component, unit) = (name.split_once('['), unit_of(&self.metrics[name]));
+        let is_like = |other: &&String| {
+            other.starts_with("loopback") && other.split_once('[').map(|(_, of)| of) == component.map(|(_, of)| of)
+        };
+        let values = self.metrics.iter().filter(|(other, _)| is_like(other)).flat_map(|(_, judged)| judged.values());
+        let values = values.filter(|judged| judged.value.unit == unit && judged.value.better == Better::Higher);
+        values.map(|judged| judged.value.typical()).max_by(f64::total_cmp)
     }
 
     /// The metrics of pairs, those of all distances together: one distance alone has few pairs of a host.
@@ -333,10 +382,12 @@ impl<'u> FleetJudge<'u> {
         let mut unheld: BTreeMap<(&str, &str, &'u str), Option<String>> = BTreeMap::new();
         for (name, judged) in &self.metrics {
             let component = name.split_once('[').map_or("", |(_, component)| component);
+            // Distances are told apart in pairs alone.
+            let metric = if judged.keys().any(|(_, to)| to.is_some()) { stem(name) } else { base_name(name) };
             let is_held = self.criteria.metrics.contains_key(name) && !self.blind.contains_key(name);
             let why = || self.blind.get(name).or_else(|| self.without.get(name)).map(|why| format!("{name}: {why}"));
             for host in judged.keys().flat_map(|(from, to)| std::iter::once(*from).chain(*to)) {
-                let kept = unheld.entry((stem(name), component, host)).or_insert_with(why);
+                let kept = unheld.entry((metric, component, host)).or_insert_with(why);
                 if is_held {
                     *kept = None;
                 }

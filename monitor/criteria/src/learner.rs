@@ -28,6 +28,8 @@ pub struct HostLearner {
     /// The median of each host's values, the best first; of two middle values that are far apart the better one,
     /// because the mean of a fast and a slow partner is neither.
     hosts: Vec<f64>,
+    /// What each host reached twice, because one value may be luck: a host that is fast with few shows here.
+    reached: Vec<f64>,
     /// All values, the best first.
     values: Vec<f64>,
     /// What the samples of a unit typically differ by.
@@ -57,15 +59,16 @@ impl HostLearner {
             values
         };
         let middle = |values: Vec<f64>| {
-            let values = in_order(values);
             let (better, worse) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
             if better.min(worse) > ONE_VALUE * better.max(worse) { f64::midpoint(better, worse) } else { better }
         };
-        let hosts = in_order(of_host.into_values().map(middle).collect());
+        let of_host: Vec<Vec<f64>> = of_host.into_values().map(in_order).collect();
+        let reached = of_host.iter().map(|values| values[1.min(values.len() - 1)]).collect();
+        let hosts = in_order(of_host.into_iter().map(middle).collect());
         let values = in_order(values);
         within.sort_by(f64::total_cmp);
         let within = within.get(within.len() / 2).copied().unwrap_or_default();
-        Self { direction, hosts, values, within }
+        Self { direction, hosts, reached, values, within }
     }
 
     /// How many hosts there are.
@@ -73,24 +76,33 @@ impl HostLearner {
         self.hosts.len()
     }
 
-    /// Hosts next to which those at the criterion would be slow; not those that are too good to be believed.
+    /// Hosts next to which those at the criterion would be slow, by what is usual of them or by what they reached
+    /// twice; not those that are too good to be believed.
     pub fn ahead(&self, criterion: &Criterion) -> usize {
-        self.hosts.iter().filter(|value| is_ahead(**value, criterion)).count()
+        let count = |values: &[f64]| values.iter().filter(|value| is_ahead(**value, criterion)).count();
+        count(&self.hosts).max(count(&self.reached))
     }
 
-    /// The middle of the hosts; of two, the better one, because a bad host makes its partner's only pair slow, too.
+    /// The middle of the hosts; of two, the better one, because a bad host makes its partner's only pair slow, too. The
+    /// floor counts where the middle is below it, or hosts are too few to learn from.
     ///
     /// # Errors
-    /// The middle is below the floor, or alpha is no share.
+    /// All are below the floor, or alpha is no share.
     pub fn criterion(&self, name: &str, alpha: f64, floor: Option<f64>) -> Result<Criterion, LearnError> {
         if !(alpha > 0.0 && alpha < 1.0) {
             return Err(LearnError::Alpha(alpha));
         }
-        let typical = self.hosts[(self.hosts.len() - 1) / 2];
+        let mut typical = self.hosts[(self.hosts.len() - 1) / 2];
         let is_below = |value: f64| floor.is_some_and(|floor| is_below(&[value], floor, self.direction.better));
-        if let Some(floor) = floor.filter(|_| is_below(typical)) {
-            let below = self.hosts.iter().filter(|value| is_below(**value)).count();
-            return Err(LearnError::BelowFloor { metric: name.to_owned(), below, nodes: self.hosts.len(), floor });
+        if let Some(floor) = floor {
+            let nodes = self.hosts.len();
+            if nodes >= ENOUGH && is_below(self.values[0]) {
+                return Err(LearnError::BelowFloor { metric: name.to_owned(), below: nodes, nodes, floor });
+            }
+            let worst = self.values[self.values.len() - 1];
+            if is_below(typical) || nodes < ENOUGH {
+                typical = if is_below(worst) { floor } else { worst };
+            }
         }
         // Bad hosts are on one side, and hosts that lie on the other.
         let side = |values: &[f64]| noise(values.iter().copied(), typical);

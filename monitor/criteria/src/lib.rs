@@ -21,6 +21,7 @@ mod unit;
 
 pub use best::{MeasuredValue, best_values};
 pub use decide::{Decision, PairTable};
+pub use evidence::SMALL;
 pub use fleet::FleetJudge;
 pub use fleet_verdict::{FleetState, FleetVerdict, MeasuredFault, NodeFault, NodeQualification, SlowPath};
 pub use learn::{

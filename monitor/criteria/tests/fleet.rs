@@ -74,6 +74,9 @@ fn who_does_not_answer_is_out_who_answered_again_is_unknown_and_who_was_not_meas
         pair("n3", "n4", 9.0, 9.0),
         pair("n2", "n4", 9.0, 9.0),
         pair("n2", "n5", 9.0, 9.0),
+        pair("n4", "n5", 9.0, 9.0),
+        pair("n3", "n5", 9.0, 9.0),
+        pair("n2", "n3", 9.0, 9.0),
     ];
     let verdict = judge(&hosts, &units).verdict();
     let states: Vec<FleetState> = verdict.nodes.values().map(|node| node.state).collect();
@@ -84,14 +87,15 @@ fn who_does_not_answer_is_out_who_answered_again_is_unknown_and_who_was_not_meas
 
 #[test]
 fn a_host_whose_partner_died_is_measured_with_others() {
-    let hosts = hosts(4);
-    let mut units = vec![failed("n1", "n2"), pair("n3", "n4", 9.0, 9.0)];
+    let hosts = hosts(5);
+    let mut units = vec![failed("n1", "n2"), pair("n3", "n4", 9.0, 9.0), pair("n3", "n5", 9.0, 9.0)];
+    units.push(pair("n4", "n5", 9.0, 9.0));
     let partners: Vec<Vec<String>> = judge(&hosts, &units).questions().into_iter().map(|key| key.hosts).collect();
     assert_eq!(partners, [["n2", "n3"], ["n2", "n4"]]);
     assert_eq!(judge(&hosts, &units).verdict().nodes["n2"].state, FleetState::Unknown);
-    units.push(pair("n2", "n3", 9.0, 9.0));
+    units.extend(["n3", "n4", "n5"].map(|partner| pair("n2", partner, 9.0, 9.0)));
     let verdict = judge(&hosts, &units).verdict();
-    assert_eq!((verdict.count(FleetState::In), verdict.count(FleetState::Out)), (3, 1), "{verdict:#?}");
+    assert_eq!((verdict.count(FleetState::In), verdict.count(FleetState::Out)), (4, 1), "{verdict:#?}");
 }
 
 #[test]
@@ -157,6 +161,13 @@ fn a_check_that_no_host_can_do_says_nothing_of_hosts() {
     units.push(unit("incast_2", &["n1", "n2", "n3"], &[("n3", None, 9.0)]));
     let verdict = judge(&hosts, &units).verdict();
     assert_eq!(verdict.count(FleetState::Unknown), 3, "some can: {verdict:?}");
+}
+
+/// All pairs of hosts of these speeds, each by its slower end.
+fn all_pairs(hosts: &[String], speed: &dyn Fn(&str) -> f64) -> Vec<Unit> {
+    let ends = hosts.iter().enumerate().flat_map(|(nth, one)| hosts[nth + 1..].iter().map(move |other| (one, other)));
+    let slower = ends.map(|(one, other)| (one, other, speed(one).min(speed(other))));
+    slower.map(|(one, other, slower)| pair(one, other, slower, slower)).collect()
 }
 
 /// All questions are answered by hosts of these speeds, a pair by its slower end.
@@ -226,15 +237,15 @@ fn a_metric_that_is_missing_or_in_another_unit_leaves_its_host_unknown() {
 
 #[test]
 fn an_agent_that_is_busy_does_not_make_its_check_impossible() {
-    let hosts = hosts(3);
+    let hosts = hosts(4);
     let mut units: Vec<Unit> = hosts.iter().map(|host| unit("m", &[host], &[(host, None, 9.0)])).collect();
     let reason = format!("{}it serves another controller", kelpie_criteria::NOT_ASKED);
     let busy = Outcome::Unsupported(HostFailure { host: "n1".to_owned(), reason });
     units.push(Unit { outcome: busy, ..pair("n1", "n2", 0.0, 0.0) });
     let verdict = judge(&hosts, &units).verdict();
-    assert_eq!((verdict.count(FleetState::In), verdict.without.len()), (1, 0), "{verdict:#?}");
-    units.extend([pair("n1", "n2", 9.0, 9.0), pair("n2", "n3", 9.0, 9.0)]);
-    assert_eq!(judge(&hosts, &units).verdict().count(FleetState::In), 3, "it was asked later");
+    assert_eq!((verdict.count(FleetState::In), verdict.without.len()), (2, 0), "{verdict:#?}");
+    units.extend(all_pairs(&hosts, &|_| 9.0));
+    assert_eq!(judge(&hosts, &units).verdict().count(FleetState::In), 4, "it was asked later");
 }
 
 #[test]
@@ -285,4 +296,96 @@ fn when_nobody_answers_the_controller_may_be_cut_off_and_nobody_is_out() {
     let verdict = judge(&hosts, &units).verdict();
     assert_eq!(verdict.count(FleetState::Unknown), 4, "{verdict:#?}");
     assert!(verdict.nodes["n1"].unsure[0].contains("controller's network"), "{verdict:#?}");
+}
+
+/// The states of hosts of these rates, all of whose pairs were measured, and that move so much through themselves.
+fn states(rates: &[f64], loopback: Option<f64>, options: &LearnOptions) -> Vec<FleetState> {
+    let hosts = hosts(rates.len());
+    let speed = |host: &str| rates[host[1..].parse::<usize>().expect("a number") - 1];
+    let mut units = all_pairs(&hosts, &speed);
+    let alone = |host: &String| unit("loopback_write", &[host], &[(host, None, loopback.unwrap_or_default())]);
+    units.extend(hosts.iter().filter(|_| loopback.is_some()).map(alone));
+    for _ in 0..4 {
+        let judge = FleetJudge::new(&hosts, &units, &Criteria::default(), options).expect("sound options");
+        for UnitKey { hosts, .. } in judge.questions() {
+            let slower = speed(&hosts[0]).min(speed(&hosts[1]));
+            units.push(pair(&hosts[0], &hosts[1], slower, slower));
+        }
+    }
+    let judge = FleetJudge::new(&hosts, &units, &Criteria::default(), options).expect("sound options");
+    judge.verdict().nodes.into_values().map(|node| node.state).collect()
+}
+
+#[test]
+fn half_of_a_small_fleet_or_more_that_may_be_slow_leaves_nobody_in_and_no_healthy_host_out() {
+    let [inside, out, unknown] = [FleetState::In, FleetState::Out, FleetState::Unknown];
+    for count in 3..=8_usize {
+        for slow in 0..count {
+            let rates: Vec<f64> = (0..count).map(|host| if host < slow { 50.0 } else { 100.0 }).collect();
+            let expected = |host: usize| match slow {
+                // Two slow ones of three would make the same of all pairs as none.
+                0 if count == 3 => unknown,
+                _ if 2 * slow >= count && slow + 1 < count => unknown,
+                // All pairs are slow, as if all hosts were alike.
+                _ if slow + 1 == count && count == 3 => unknown,
+                _ if slow + 1 == count => inside,
+                _ if host < slow => out,
+                _ => inside,
+            };
+            let states = states(&rates, None, &LearnOptions::default());
+            assert_eq!(states, (0..count).map(expected).collect::<Vec<_>>(), "{slow} slow ones of {count}");
+        }
+    }
+    // What NICs move through themselves tells the last case from health, and three hosts that are well.
+    for count in 3..=8 {
+        let mut rates = vec![50.0; count];
+        rates[0] = 100.0;
+        assert_eq!(states(&rates, Some(200.0), &LearnOptions::default()), vec![unknown; count]);
+        assert_eq!(states(&vec![180.0; count], Some(200.0), &LearnOptions::default()), vec![inside; count]);
+    }
+    assert_eq!(states(&[50.0; 9], Some(200.0), &LearnOptions::default()), vec![inside; 9], "a slower network");
+}
+
+#[test]
+fn a_floor_tells_what_a_small_fleet_cannot() {
+    let [inside, out, unknown] = [FleetState::In, FleetState::Out, FleetState::Unknown];
+    let options = |floor: f64| LearnOptions { floors: [("pair".to_owned(), floor)].into(), ..LearnOptions::default() };
+    assert_eq!(states(&[50.0, 50.0, 100.0, 100.0], None, &options(90.0)), [out, out, inside, inside]);
+    assert_eq!(states(&[100.0; 3], None, &options(90.0)), [inside; 3]);
+    assert_eq!(states(&[100.0; 2], None, &options(90.0)), [inside; 2]);
+    assert_eq!(states(&[100.0, 50.0], None, &options(90.0)), [unknown; 2], "one of both is slow");
+    let hosts = hosts(3);
+    let units = all_pairs(&hosts, &|_| 50.0);
+    let error = FleetJudge::new(&hosts, &units, &Criteria::default(), &options(90.0)).expect_err("none reaches it");
+    assert!(error.to_string().starts_with("pair: 3 of 3 nodes are below"), "{error}");
+}
+
+#[test]
+fn hosts_that_are_slow_with_each_other_alone_are_not_told_apart() {
+    let (all, three) = (hosts(4), hosts(3));
+    let of_others = judge(&all, &all_pairs(&all, &|_| 100.0)).verdict().criteria;
+    // Nothing says that the first is the one that is well.
+    let units = all_pairs(&three, &|host| if host == "n1" { 100.0 } else { 50.0 });
+    let judge = FleetJudge::new(&three, &units, &of_others, &LearnOptions::default()).expect("sound");
+    let verdict = judge.verdict();
+    assert_eq!(verdict.count(FleetState::Unknown), 3, "{verdict:#?}");
+}
+
+#[test]
+fn hosts_of_several_leaves_that_are_fast_with_those_of_others_make_the_middle_of_a_leaf_doubtful() {
+    let hosts = hosts(8);
+    // Each leaf has a slow host and another one.
+    let number = |host: &str| host[1..].parse::<usize>().expect("a number") - 1;
+    let speed = |host: &str| if number(host).is_multiple_of(2) { 50.0 } else { 100.0 };
+    let mut units = all_pairs(&hosts, &speed);
+    for unit in &mut units {
+        let [one, other] = [&unit.key.hosts[0], &unit.key.hosts[1]].map(|host| number(host) / 2);
+        let Outcome::Values(values) = &mut unit.outcome else { panic!("values") };
+        let distance = if one == other { "leaf" } else { "pod" };
+        for value in values {
+            value.metric = format!("pair.{distance}");
+        }
+    }
+    let verdict = judge(&hosts, &units).verdict();
+    assert_eq!(verdict.count(FleetState::Unknown), 8, "{verdict:#?}");
 }
