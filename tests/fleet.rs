@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,6 +101,23 @@ fn a_quick_scan_names_hosts_that_are_slow_hang_lie_die_or_are_absent_and_judges_
     }
     let shown = bench.run(&["qualify", "show", "--db", "k.db", "--json"]);
     assert_eq!(shown.json(), verdict);
+}
+
+#[test]
+fn an_agent_that_closes_without_a_word_is_unknown_and_its_certificates_are_the_next_step() {
+    let bench = Bench::new();
+    let _fleet = fleet(&bench, 4, |_| Wrong::Nothing);
+    let closes = TcpListener::bind("127.1.0.99:0").expect("loopback");
+    let address = closes.local_addr().expect("an address");
+    thread::spawn(move || closes.incoming().for_each(drop));
+    let hosts = std::fs::read_to_string(bench.path("hosts.yaml")).expect("written");
+    bench.write("hosts.yaml", format!("{hosts}  - {{name: n4, agent: \"{address}\", leaf: l0, pod: p0}}\n"));
+    let ran = bench.run(&["qualify", "run", "hosts.yaml", "--db", "k.db", "--json"]);
+    let verdict = ran.json();
+    assert_eq!((not_in(&verdict), ran.status), (vec![(4, "unknown".to_owned())], Some(2)), "{}", ran.stdout);
+    let why = &verdict["nodes"]["n4"]["unsure"];
+    assert!(why[0].as_str().expect("words").contains("`tls` of the inventory"), "{why}");
+    assert_eq!(why[1], Value::Null, "once for all checks");
 }
 
 /// Units of the first qualification, as far as they are stored.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::inventory::{Inventory, InventoryHost};
-use crate::scan::LONGEST_ANSWER;
+use crate::scan::{LONGEST_ANSWER, words};
 
 /// Agents that are asked at once. Source: our choice; each takes a descriptor and some kilobytes.
 const AT_ONCE: usize = 512;
@@ -73,7 +73,7 @@ async fn ask(inventory: &Inventory, host: &InventoryHost) -> HostAnswer {
     let asking = async {
         let (security, name) = (inventory.security(), controller_name());
         let client = AgentClient::connect_for(&answer.agent, &security, &name, LONGEST_ANSWER);
-        let client = client.await.map_err(|error| chain(&error))?;
+        let client = client.await.map_err(|error| words(&error))?;
         let inspecting = async {
             for (_, port) in host.ports() {
                 let number = port.port;

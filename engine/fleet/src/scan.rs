@@ -2,6 +2,7 @@
 //! units only; what is over is handed to the journal before the next is begun.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use kelpie_agent::Security;
 use kelpie_agent::client::{AgentClient, ClientError};
 use kelpie_agent::pair::controller_name;
+use kelpie_agent::wire::WireError;
 use kelpie_criteria::{HostFailure, NOT_ASKED, Outcome, Unit};
 use kelpie_engine::chain;
 use kelpie_engine::verbs_host::Port;
@@ -39,6 +41,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 struct HostSlot {
     client: Option<AgentClient>,
+    /// Whether its agent ever answered us.
+    is_known: bool,
     strikes: u32,
     /// Why it is asked no more, and whether that is a fault of the host.
     gone: Option<(String, bool)>,
@@ -109,6 +113,7 @@ struct Failed {
 struct UnitEnd {
     number: usize,
     clients: Vec<Option<AgentClient>>,
+    are_known: Vec<bool>,
     outcome: Outcome,
     failed: Option<Failed>,
     seconds: f64,
@@ -215,25 +220,26 @@ impl Scan {
         unit: &'s PlannedUnit,
         shared: &'s Shared,
     ) -> impl Future<Output = UnitEnd> + use<'s> {
-        let mut clients = Vec::new();
+        let (mut clients, mut are_known) = (Vec::new(), Vec::new());
         let mut ports = Vec::new();
         for host in &unit.hosts {
             let slot = &mut self.slots[*host];
             (slot.is_busy, _) = (true, slot.queue.pop_front());
             clients.push(slot.client.take());
+            are_known.push(slot.is_known);
             ports.push(self.ports[*host][&unit.rail].clone());
         }
         async move {
             let started = Instant::now();
-            let (outcome, failed) = shared.unit(unit, &mut clients, &ports).await;
-            UnitEnd { number, clients, outcome, failed, seconds: started.elapsed().as_secs_f64() }
+            let (outcome, failed) = shared.unit(unit, &mut clients, &mut are_known, &ports).await;
+            UnitEnd { number, clients, are_known, outcome, failed, seconds: started.elapsed().as_secs_f64() }
         }
     }
 
     fn end(&mut self, unit: &PlannedUnit, end: UnitEnd) -> Unit {
         for ((place, host), client) in unit.hosts.iter().enumerate().zip(end.clients) {
             let slot = &mut self.slots[*host];
-            (slot.client, slot.is_busy) = (client, false);
+            (slot.client, slot.is_known, slot.is_busy) = (client, end.are_known[place], false);
             match &end.failed {
                 Some(failed) if failed.place == place => {
                     slot.strikes += failed.strikes;
@@ -269,6 +275,7 @@ impl Shared {
         &self,
         unit: &PlannedUnit,
         clients: &mut [Option<AgentClient>],
+        are_known: &mut [bool],
         ports: &[Port],
     ) -> (Outcome, Option<Failed>) {
         if let FleetCheck::Command(place) = unit.check {
@@ -277,8 +284,10 @@ impl Shared {
         let mut is_old: Vec<bool> = clients.iter().map(Option::is_some).collect();
         loop {
             if let Err((place, error)) = self.connect(unit, clients).await {
-                return self.not_connected(unit, place, &error);
+                let is_fault = is_fault(&error, are_known[place]);
+                return self.not_connected(unit, place, &error, is_fault);
             }
+            are_known.fill(true);
             let ready: Vec<&AgentClient> = clients.iter().flatten().collect();
             match measure(unit, &ready, ports, self.times, &self.names).await {
                 Ok(values) => return (Outcome::Values(values), None),
@@ -339,16 +348,75 @@ impl Shared {
         failed.map_or(Ok(()), Err)
     }
 
-    fn not_connected(&self, unit: &PlannedUnit, place: usize, error: &ClientError) -> (Outcome, Option<Failed>) {
-        // An agent that serves somebody else, or that we cannot trust, says nothing of its host.
-        let is_fault =
-            matches!(error, ClientError::Connect { .. } | ClientError::Wire { .. } | ClientError::Silent { .. });
+    fn not_connected(
+        &self,
+        unit: &PlannedUnit,
+        place: usize,
+        error: &ClientError,
+        is_fault: bool,
+    ) -> (Outcome, Option<Failed>) {
         let host = self.names[unit.hosts[place]].clone();
         let outcome = if is_fault {
-            Outcome::Failed(HostFailure { host, reason: format!("no agent: {}", chain(error)) })
+            Outcome::Failed(HostFailure { host, reason: format!("no agent: {}", words(error)) })
         } else {
-            Outcome::Unsupported(HostFailure { host, reason: format!("{NOT_ASKED}{}", chain(error)) })
+            Outcome::Unsupported(HostFailure { host, reason: format!("{NOT_ASKED}{}", words(error)) })
         };
         (outcome, Some(Failed { place, is_fault, strikes: 1 }))
+    }
+}
+
+/// Whether an agent that does not let itself be connected to is a fault of its host. One that serves somebody else, that
+/// wants other certificates or that we cannot trust says nothing of it; who answered before and is silent now is ending.
+fn is_fault(error: &ClientError, is_known: bool) -> bool {
+    match error {
+        ClientError::Connect { .. } => true,
+        ClientError::Wire { source, .. } => is_known || matches!(source, WireError::Deadline(_)),
+        ClientError::Silent { .. } | ClientError::Unwelcome { .. } => is_known,
+        ClientError::Tls { source, .. } => source.kind() == ErrorKind::TimedOut,
+        _ => false,
+    }
+}
+
+/// Why an agent of an inventory could not be asked, and what to look at.
+pub fn words(error: &ClientError) -> String {
+    let trust = "compare `tls` of the inventory with --ca and --identity of the agent";
+    match error {
+        // Its words name another file.
+        ClientError::Silent { address } => {
+            format!("the agent at {address} closed the connection without a word: if it has certificates, {trust}")
+        }
+        ClientError::Insecure { address } => format!(
+            "{address} is another machine: name certificates under `tls` in the inventory (`kelpie agent cert` makes \
+             them), or write `plain: true` if the network between is trusted"
+        ),
+        ClientError::Tls { source, .. } if source.kind() != ErrorKind::TimedOut => format!("{}: {trust}", chain(error)),
+        ClientError::Wire { source, .. } if !matches!(source, WireError::Deadline(_)) => {
+            format!("{}: {trust}, or see whether something else listens there", chain(error))
+        }
+        _ => chain(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_wants_other_certificates_says_nothing_of_its_host() {
+        let address = "n1:7471".to_owned();
+        let io = |kind: ErrorKind| std::io::Error::new(kind, "why");
+        let wire = |source: WireError| ClientError::Wire { address: address.clone(), source };
+        let tls = |kind: ErrorKind| ClientError::Tls { address: address.clone(), source: io(kind) };
+        let silent = ClientError::Silent { address: address.clone() };
+        let alert = wire(WireError::Io(io(ErrorKind::InvalidData)));
+        for error in [&silent, &alert, &wire(WireError::TooLong(4096)), &tls(ErrorKind::InvalidData)] {
+            assert!(!is_fault(error, false), "{error}");
+            assert!(words(error).contains("`tls` of the inventory"), "{error}");
+        }
+        assert!(is_fault(&silent, true), "its agent answered before");
+        // A host that hangs accepts connections still.
+        let late = [wire(WireError::Deadline(Duration::from_secs(5))), tls(ErrorKind::TimedOut)];
+        let refused = ClientError::Connect { address, source: io(ErrorKind::ConnectionRefused) };
+        assert!(late.iter().chain([&refused]).all(|error| is_fault(error, false)));
     }
 }

@@ -418,9 +418,15 @@ impl<'u> FleetJudge<'u> {
                 Outcome::Unsupported(_) if impossible.contains_key(check.as_str()) && !unit.outcome.is_not_asked() => {}
                 // It was asked later.
                 outcome if outcome.is_not_asked() && answered.contains(&unit.key) => {}
-                Outcome::Unsupported(failure) => {
+                outcome @ Outcome::Unsupported(failure) => {
                     if let Some(node) = nodes.get_mut(&failure.host) {
-                        node.unsure.push(format!("cannot do {check}: {}", failure.reason));
+                        let reason = &failure.reason;
+                        let is_of_all = outcome.is_not_asked();
+                        node.unsure.push(if is_of_all {
+                            reason.clone()
+                        } else {
+                            format!("cannot do {check}: {reason}")
+                        });
                     }
                 }
                 _ => {}
