@@ -1,4 +1,5 @@
-//! Running of other programs: each has a deadline, and its children end with it.
+//! Running of other programs: each has a deadline, and what it prints has a limit. Children of a program whose output is
+//! read end with it.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -7,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// Runs a command with `input` as its stdin; it and its children are ended when its time is over.
 ///
@@ -15,24 +16,24 @@ use rustix::process::{Pid, Signal, kill_process_group};
 ///
 /// It cannot be run, fails, or takes longer than `limit`.
 pub fn run(command: Command, input: &str, limit: Duration) -> anyhow::Result<()> {
-    run_into(command, input, Stdio::null(), limit)
+    run_into(command, input, Stdio::null(), limit, None)
 }
 
-/// Longest output that is kept. Units: bytes.
-const KEPT: u64 = 1 << 18;
+/// Longest output. Units: bytes. Source: our choice; JSON of a benchmark with all of its samples is shorter.
+const MOST: u64 = 16 << 20;
 /// How much of what a failed program says is told. Units: characters.
 const TOLD: usize = 200;
 
-/// Runs a command without input, and returns the first 256 KiB of what it prints.
+/// Runs a command without input, and returns what it prints, 16 MiB at most. Its children end with it.
 ///
 /// # Errors
 ///
-/// As `run`, with the last words of what it says on stderr.
+/// As `run`, with the last words of what it says on stderr; it prints more.
 pub fn output(command: Command, limit: Duration) -> anyhow::Result<String> {
-    output_up_to(command, KEPT, limit)
+    output_up_to(command, MOST, limit)
 }
 
-/// Runs a command without input, and returns the first `most` bytes of what it prints.
+/// Runs a command without input, and returns what it prints, `most` bytes at most. Its children end with it.
 ///
 /// # Errors
 ///
@@ -40,9 +41,10 @@ pub fn output(command: Command, limit: Duration) -> anyhow::Result<String> {
 pub fn output_up_to(mut command: Command, most: u64, limit: Duration) -> anyhow::Result<String> {
     let (stdout, stderr) = (tempfile::tempfile().context("its stdout")?, tempfile::tempfile().context("its stderr")?);
     command.stderr(stderr.try_clone().context("its stderr")?);
-    let ran = run_into(command, "", stdout.try_clone().context("its stdout")?.into(), limit);
+    let into = stdout.try_clone().context("its stdout")?.into();
+    let ran = run_into(command, "", into, limit, Some(Printed { files: [&stdout, &stderr], most }));
     if let Err(error) = ran {
-        let said = text(stderr, KEPT)?;
+        let said = text(stderr, most)?;
         let words: Vec<char> = said.trim().chars().collect();
         let last: String = words[words.len().saturating_sub(TOLD)..].iter().collect();
         return Err(if last.is_empty() { error } else { anyhow::anyhow!("{error:#}: {last}") });
@@ -56,7 +58,32 @@ fn text(mut file: File, most: u64) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn run_into(mut command: Command, input: &str, stdout: Stdio, limit: Duration) -> anyhow::Result<()> {
+/// Where a command's output goes whose children end with it.
+struct Printed<'f> {
+    files: [&'f File; 2],
+    /// How much each file may have. Units: bytes.
+    most: u64,
+}
+
+impl Printed<'_> {
+    /// Refuses output that is too long for its readers, and would fill the disk.
+    fn check(&self) -> anyhow::Result<()> {
+        for (file, name) in self.files.iter().zip(["stdout", "stderr"]) {
+            if file.metadata().context("its output")?.len() > self.most {
+                anyhow::bail!("ended, because it printed more than {} KiB to {name}", self.most >> 10);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run_into(
+    mut command: Command,
+    input: &str,
+    stdout: Stdio,
+    limit: Duration,
+    printed: Option<Printed<'_>>,
+) -> anyhow::Result<()> {
     // A file and no pipe: nobody waits for a command that does not read.
     let mut stdin = tempfile::tempfile().context("its stdin")?;
     stdin.write_all(input.as_bytes()).and_then(|()| stdin.rewind()).context("its stdin")?;
@@ -64,6 +91,18 @@ fn run_into(mut command: Command, input: &str, stdout: Stdio, limit: Duration) -
     let mut child = command.stdin(stdin).stdout(stdout).process_group(0).spawn().context("cannot run it")?;
     let deadline = Instant::now() + limit;
     loop {
+        if let Some(printed) = &printed {
+            let is_over = has_ended(&child)?;
+            let checked = printed.check();
+            if is_over || checked.is_err() {
+                // Its number is nobody else's as long as nobody has waited for it.
+                end_group(&child);
+            }
+            if let Err(error) = checked {
+                child.wait()?;
+                return Err(error);
+            }
+        }
         match child.try_wait()? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => anyhow::bail!("{status}"),
@@ -77,10 +116,25 @@ fn run_into(mut command: Command, input: &str, stdout: Stdio, limit: Duration) -
 }
 
 fn end(child: &mut Child) {
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+    end_group(child);
+    let _ = child.wait();
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+fn end_group(child: &Child) {
+    if let Some(group) = pid(child) {
         let _ = kill_process_group(group, Signal::KILL);
     }
-    let _ = child.wait();
+}
+
+/// Whether it has ended, and is still to be waited for.
+fn has_ended(child: &Child) -> anyhow::Result<bool> {
+    let Some(pid) = pid(child) else { return Ok(false) };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(pid), options)?.is_some())
 }
 
 #[cfg(test)]
@@ -116,5 +170,34 @@ mod tests {
         let begin = Instant::now();
         run(command("sleep 60 & sleep 60"), "", Duration::from_millis(100)).expect_err("too long");
         assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn children_of_a_program_that_ends_well_end_with_it() {
+        let pid = output(shell("sleep 600 & echo $!"), LIMIT).expect("it prints");
+        let begin = Instant::now();
+        // Who has no parent is a zombie until init takes it.
+        let is_gone = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+            status.map_or(true, |status| status.contains(") Z "))
+        };
+        while !is_gone() {
+            assert!(begin.elapsed() < LIMIT, "sleep goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn output_over_the_limit_is_said_and_endless_output_ends_the_program() {
+        let long = |bytes: u64| output_up_to(shell(&format!("head -c {bytes} /dev/zero")), 1 << 20, LIMIT);
+        assert_eq!(long(1 << 20).expect("it fits").len(), 1 << 20);
+        let error = long((1 << 20) + 1).expect_err("a byte more").to_string();
+        assert!(error.contains("more than 1024 KiB to stdout"), "{error}");
+        let begin = Instant::now();
+        let error = output(shell("yes"), LIMIT).expect_err("endless").to_string();
+        assert!(error.contains("more than 16384 KiB to stdout"), "{error}");
+        let error = output(shell("yes >&2"), LIMIT).expect_err("endless").to_string();
+        assert!(error.contains("more than 16384 KiB to stderr"), "{error}");
+        assert!(begin.elapsed() < LIMIT);
     }
 }

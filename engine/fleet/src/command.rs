@@ -1,6 +1,6 @@
 //! A check that is a program: run by the controller for each host, bounded, never by a shell. What it prints is values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// Most values of a program. Source: our choice.
 const MOST_VALUES: usize = 1024;
+/// Metrics that are named where one is missing. Source: our choice, a line.
+const NAMED: usize = 8;
 /// Longest time. Source: our choice.
 const MOST_SECONDS: u64 = 24 * 3600;
 /// What stands for the host in arguments: its name, and where its agent is, without the port.
@@ -87,6 +89,13 @@ impl CommandCheck {
             }
             _ => {}
         }
+        let pattern = self.pattern.as_deref().and_then(|pattern| Regex::new(pattern).ok());
+        let groups = pattern.iter().flat_map(Regex::capture_names).flatten().map(str::to_owned);
+        let known: BTreeSet<String> = self.json.keys().cloned().chain(groups).collect();
+        // Names of lines are known when the program has run.
+        if let Some(unknown) = self.lower.iter().find(|lower| !known.is_empty() && !known.contains(*lower)) {
+            broken.push(("lower", format!("no metric `{unknown}`: `json` and `pattern` name the metrics")));
+        }
         broken
     }
 
@@ -138,6 +147,12 @@ impl CommandCheck {
         }
         if by_name.len() > MOST_VALUES {
             return Err(format!("more than {MOST_VALUES} metrics"));
+        }
+        // Without it, the metric that is meant would be judged the wrong way round.
+        let is_unknown = |lower: &&String| !by_name.is_empty() && !by_name.contains_key(lower.as_str());
+        if let Some(unknown) = self.lower.iter().find(is_unknown) {
+            let names: Vec<&str> = by_name.keys().map(String::as_str).take(NAMED).collect();
+            return Err(format!("`lower` names `{unknown}`, and the program printed {}", names.join(", ")));
         }
         let value = |(name, (unit, samples)): (String, (String, Vec<f64>))| UnitValue {
             better: if self.lower.contains(&name) { Better::Lower } else { Better::Higher },
@@ -196,5 +211,19 @@ mod tests {
         let gone = run("{name: c, run: [/nonexistent/program]}").expect_err("no program");
         assert!(gone.starts_with("/nonexistent/program: "), "{gone}");
         assert!(run("{name: c, run: [echo, nothing]}").expect_err("no value").contains("printed no value"));
+        let endless = run("{name: c, run: ['yes'], json: {bw: {pointer: /bw}}}").expect_err("no end");
+        assert!(endless.contains("printed more than 16384 KiB"), "{endless}");
+    }
+
+    #[test]
+    fn long_json_is_read_and_a_name_in_lower_that_did_not_come_is_named() {
+        let long = "{name: c, run: [sh, -c, 'printf \"{\\\"bw\\\": 7, \\\"x\\\": \\\"\"; head -c 400000 /dev/zero | tr \"\\0\" x; echo \"\\\"}\"'], json: {bw: {pointer: /bw}}}";
+        assert_eq!(run(long).expect("values"), [("c.bw".to_owned(), vec![7.0], String::new())]);
+        let typo = run("{name: c, run: [echo, latency 3 us], lower: [latncy]}").expect_err("a typo");
+        assert_eq!(typo, "`lower` names `latncy`, and the program printed latency");
+        assert!(run("{name: c, run: [echo, latency 3 us], lower: [latency]}").is_ok());
+        let known = "{name: c, run: [echo, x], pattern: '(?<busbw>[0-9.]+)', lower: [buswb]}";
+        let check: CommandCheck = serde_yaml::from_str(known).expect("a check");
+        assert_eq!(check.broken_rules()[0].0, "lower");
     }
 }
