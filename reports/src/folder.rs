@@ -133,7 +133,7 @@ fn nameless(error: &io::Error) -> io::Error {
 }
 
 fn taken() -> io::Error {
-    io::Error::new(ErrorKind::AlreadyExists, "something is there already; name a new or an empty directory with --out")
+    io::Error::new(ErrorKind::AlreadyExists, "something is there already; name a new or an empty directory")
 }
 
 #[cfg(test)]

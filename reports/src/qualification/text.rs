@@ -1,14 +1,18 @@
 //! A qualification in words: how many nodes are out, what is wrong with the worst, and the next step.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kelpie_criteria::{FleetState, FleetVerdict, NodeFault};
-use kelpie_text::{Table, clean, percent};
+use kelpie_text::{Table, clean};
 
 use super::reason::value;
+use crate::wording::percent;
 
 /// Nodes and paths that are shown, the worst. Source: our choice, a screen.
 const SHOWN: usize = 20;
+/// Nodes that are named of those that are unknown for one reason. Source: our choice, a line.
+const NAMED: usize = 16;
 
 /// What is said of a fleet, a screen at most.
 pub fn text(run: i64, verdict: &FleetVerdict) -> String {
@@ -52,16 +56,29 @@ pub fn text(run: i64, verdict: &FleetVerdict) -> String {
         );
     }
     rest(&mut text, verdict.between.len(), "slow path", "slow paths");
-    let unknown: Vec<_> = verdict.nodes.iter().filter(|(_, node)| node.state == FleetState::Unknown).collect();
-    for (name, node) in unknown.iter().take(SHOWN) {
-        let _ = writeln!(text, "{name}: unknown: {}", clean(&node.unsure.join("; ")));
+    let mut unknown: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (name, node) in verdict.nodes.iter().filter(|(_, node)| node.state == FleetState::Unknown) {
+        unknown.entry(node.unsure.join("; ")).or_default().push(name);
     }
-    rest(&mut text, unknown.len(), "node that is unknown", "nodes that are unknown");
+    for (why, names) in unknown.iter().take(SHOWN) {
+        let more = names.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "{names}{more}: unknown: {}", clean(why));
+    }
+    rest(&mut text, unknown.len(), "reason of nodes that are unknown", "reasons of nodes that are unknown");
     for (metric, least) in &verdict.noisy {
         let _ = writeln!(text, "{metric} varies by itself: only what is {} worse shows", percent(*least));
     }
-    for (metric, why) in &verdict.without {
-        let _ = writeln!(text, "{metric}: nothing is said of it: {why}");
+    let is_said = |metric: &str, why: &str| {
+        unknown.keys().any(|said| said.split("; ").any(|said| said.contains(metric) && said.ends_with(why)))
+    };
+    let mut without: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (metric, why) in verdict.without.iter().filter(|(metric, why)| !is_said(metric, why)) {
+        without.entry(why).or_default().push(metric);
+    }
+    for (why, metrics) in without {
+        let _ = writeln!(text, "not judged: {}: {why}", metrics.join(", "));
     }
     text
 }
@@ -69,5 +86,48 @@ pub fn text(run: i64, verdict: &FleetVerdict) -> String {
 fn rest(text: &mut String, all: usize, one: &str, many: &str) {
     if let Some(more) = all.checked_sub(SHOWN).filter(|more| *more > 0) {
         let _ = writeln!(text, "and {more} more {}; --json has all", if more == 1 { one } else { many });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_criteria::{MeasuredFault, NodeQualification};
+
+    use super::*;
+
+    #[test]
+    fn nodes_of_one_reason_are_named_together_and_shares_have_one_digit() {
+        let few = "2 hosts are too few to learn from: give --criteria or --floor".to_owned();
+        let node = |state: FleetState, faults: Vec<NodeFault>, unsure: Vec<String>| NodeQualification {
+            state,
+            faults,
+            unsure,
+            values: 1,
+        };
+        let unknown = || node(FleetState::Unknown, Vec::new(), vec![format!("loopback_write, pair.leaf: {few}")]);
+        let measured = MeasuredFault {
+            metric: "m".to_owned(),
+            got: 48.61,
+            want: 97.1,
+            unit: "Gb/s".to_owned(),
+            similarity: 0.50087,
+        };
+        let (check, component, detail) = ("m".to_owned(), String::new(), String::new());
+        let fault = NodeFault { check, component, measured: Some(measured), detail };
+        let nodes = [
+            ("n1".to_owned(), unknown()),
+            ("n2".to_owned(), unknown()),
+            ("n3".to_owned(), node(FleetState::Out, vec![fault], Vec::new())),
+        ];
+        let without = ["loopback_write", "pair.leaf", "latency"].map(|metric| (metric.to_owned(), few.clone()));
+        let noisy = [("m".to_owned(), 0.057_412)].into();
+        let verdict = FleetVerdict { nodes: nodes.into(), without: without.into(), noisy, ..FleetVerdict::default() };
+        let said = text(7, &verdict);
+        assert!(said.contains("50.1 %") && said.contains("only what is 5.7 % worse shows"), "{said}");
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("too few")).collect();
+        assert_eq!(
+            lines,
+            [format!("n1, n2: unknown: loopback_write, pair.leaf: {few}"), format!("not judged: latency: {few}")]
+        );
     }
 }
