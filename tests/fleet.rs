@@ -120,6 +120,38 @@ fn an_agent_that_closes_without_a_word_is_unknown_and_its_certificates_are_the_n
     assert_eq!(why[1], Value::Null, "once for all checks");
 }
 
+#[test]
+fn a_run_below_its_floor_is_judged_again_by_another_one_and_two_hosts_have_floors() {
+    let bench = Bench::new();
+    let _fleet = fleet(&bench, 2, |_| Wrong::Slow);
+    let floors = |pair: &str| ["--floor".to_owned(), format!("pair_bandwidth={pair}")];
+    let run = |command: &[&str], pair: &str| {
+        let floors = floors(pair);
+        let all = [command, &["--db", "k.db", "--floor", &floors[1]]].concat();
+        bench.run(&all)
+    };
+    let ran = run(&["qualify", "run", "hosts.yaml", "--floor", "loopback_write=100"], "180");
+    assert_eq!((ran.status, ran.stdout.lines().count()), (Some(2), 4), "{}", ran.stdout);
+    let shown = run(&["qualify", "show"], "80");
+    assert!(shown.status == Some(0) && shown.stdout.contains("2 in"), "{}{}", shown.stdout, shown.stderr);
+
+    let _fleet = fleet(&bench, 3, |_| Wrong::Slow);
+    let ran = run(&["qualify", "run", "hosts.yaml"], "180");
+    assert!(
+        ran.status == Some(2) && ran.stderr.contains("kelpie qualify show --floor pair_bandwidth"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(run(&["qualify", "show"], "80").status, Some(0));
+    assert_eq!(run(&["qualify", "resume"], "80").status, Some(0));
+    let taken = bench.run(&["qualify", "run", "hosts.yaml", "--db", "k.db", "--report", "."]);
+    assert!(
+        taken.stderr.contains("a new or an empty directory") && !taken.stderr.contains("--out"),
+        "{}",
+        taken.stderr
+    );
+}
+
 /// Units of the first qualification, as far as they are stored.
 fn units(bench: &Bench) -> Vec<String> {
     let mut units = Vec::new();

@@ -42,7 +42,8 @@ pub enum QualifyCommand {
     #[command(after_help = "Example:\n  kelpie qualify resume 7")]
     Resume(StoredArgs),
     /// Say again what a stored qualification found
-    #[command(after_help = "Examples:\n  kelpie qualify show\n  kelpie qualify show 7 --report report")]
+    #[command(after_help = "Examples:\n  kelpie qualify show\n  kelpie qualify show 7 --report report\n  \
+        kelpie qualify show 7 --floor pair_bandwidth=180")]
     Show(StoredArgs),
     /// Take what a qualification says to Slurm, and watch the health of one node
     #[command(subcommand)]
@@ -130,6 +131,9 @@ pub struct RunArgs {
 pub struct StoredArgs {
     /// Its number; the latest if it is left out
     pub id: Option<i64>,
+    /// Judge by other floors than it was begun with; several times for several metrics
+    #[arg(long, value_name = "METRIC=VALUE", value_parser = parse_floor)]
+    pub floor: Vec<(String, f64)>,
     #[command(flatten)]
     pub how: HowArgs,
 }

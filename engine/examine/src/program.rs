@@ -42,7 +42,7 @@ pub fn output_up_to(mut command: Command, most: u64, limit: Duration) -> anyhow:
     let (stdout, stderr) = (tempfile::tempfile().context("its stdout")?, tempfile::tempfile().context("its stderr")?);
     command.stderr(stderr.try_clone().context("its stderr")?);
     let into = stdout.try_clone().context("its stdout")?.into();
-    let ran = run_into(command, "", into, limit, Some(Printed { files: [&stdout, &stderr], most }));
+    let ran = run_into(command, "", into, limit, Some(&Printed { files: [&stdout, &stderr], most }));
     if let Err(error) = ran {
         let said = text(stderr, most)?;
         let words: Vec<char> = said.trim().chars().collect();
@@ -82,7 +82,7 @@ fn run_into(
     input: &str,
     stdout: Stdio,
     limit: Duration,
-    printed: Option<Printed<'_>>,
+    printed: Option<&Printed<'_>>,
 ) -> anyhow::Result<()> {
     // A file and no pipe: nobody waits for a command that does not read.
     let mut stdin = tempfile::tempfile().context("its stdin")?;
@@ -91,7 +91,7 @@ fn run_into(
     let mut child = command.stdin(stdin).stdout(stdout).process_group(0).spawn().context("cannot run it")?;
     let deadline = Instant::now() + limit;
     loop {
-        if let Some(printed) = &printed {
+        if let Some(printed) = printed {
             let is_over = has_ended(&child)?;
             let checked = printed.check();
             if is_over || checked.is_err() {

@@ -61,7 +61,8 @@ pub struct Qualification {
     /// Its number.
     pub id: QualificationId,
     store: Store,
-    document: QualificationDocument,
+    /// What it was asked.
+    pub document: QualificationDocument,
     units: Vec<Unit>,
 }
 
@@ -154,7 +155,7 @@ impl Qualification {
             let mut journal = StoreJournal { id: self.id, store, units, witness };
             runtime.block_on(scan.run(next, &mut journal))?;
             is_stopped = witness.stops();
-            let questions = questions(&document, &self.units)?;
+            let questions = questions(&document, &self.units).map_err(by_floor)?;
             next = questions.iter().filter_map(|key| map.of_key(key)).collect();
             if is_stopped || next.is_empty() {
                 break;
@@ -162,7 +163,7 @@ impl Qualification {
         }
         // An agent that does not answer is not waited for.
         runtime.shutdown_background();
-        let verdict = verdict_of(&document, &planned, &self.units)?;
+        let verdict = verdict_of(&document, &planned, &self.units).map_err(by_floor)?;
         // Who serves somebody else now may be asked later.
         let done = done(&self.units);
         let is_whole = !is_stopped && planned.iter().all(|unit| done.contains(&unit.key));
@@ -210,7 +211,17 @@ struct VersionOnly {
 /// All nodes are below a floor, an option breaks a rule, or a check is unknown.
 pub fn verdict_so_far(document: &QualificationDocument, units: &[Unit]) -> anyhow::Result<FleetVerdict> {
     let planned = FleetMap::new(&document.inventory, &document.plan).units()?;
-    Ok(verdict_of(document, &planned, units)?)
+    verdict_of(document, &planned, units).map_err(by_floor)
+}
+
+/// What was measured is not lost with a floor that nothing reaches.
+fn by_floor(error: LearnError) -> anyhow::Error {
+    match &error {
+        LearnError::BelowFloor { metric, .. } => anyhow::anyhow!(
+            "{error}: `kelpie qualify show --floor {metric}=VALUE` judges what was measured by another one"
+        ),
+        _ => error.into(),
+    }
 }
 
 fn verdict_of(

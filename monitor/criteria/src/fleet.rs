@@ -14,6 +14,9 @@ use crate::pairs::{PairGroup, PairValue, TIMES};
 use crate::results::Better;
 use crate::unit::{Outcome, Unit, UnitKey};
 
+/// A metric, and why nothing is said by it.
+type NamedReason<'r> = (&'r str, &'r str);
+
 /// Partners that a host is given whose own partners failed.
 const PARTNERS: usize = 2;
 
@@ -29,6 +32,8 @@ pub struct FleetJudge<'u> {
     blind: BTreeMap<String, String>,
     /// Metrics whose criteria come of this run alone, without a floor or an alpha of their own.
     own: BTreeSet<String>,
+    /// Metrics that too few hosts have to learn from, and that are not what a node is well by.
+    aside: BTreeSet<String>,
     /// What hosts measured in another unit than most.
     odd: Vec<(&'u str, String)>,
     /// By metric, with the component: by direction the best that was measured, how good it is, and whether it is slow.
@@ -59,8 +64,8 @@ impl<'u> FleetJudge<'u> {
         let (without, noisy, blind) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let numbers = hosts.iter().enumerate().map(|(number, host)| (host.as_str(), number)).collect();
         let criteria = Criteria::default();
-        let own = BTreeSet::new();
-        let mut judge = Self { hosts, units, criteria, without, noisy, blind, own, odd, metrics: best, numbers };
+        let (own, aside) = (BTreeSet::new(), BTreeSet::new());
+        let mut judge = Self { hosts, units, criteria, without, noisy, blind, own, aside, odd, metrics: best, numbers };
         judge.learn(given, options)?;
         judge.hold();
         judge.doubt();
@@ -92,6 +97,9 @@ impl<'u> FleetJudge<'u> {
             if learner.hosts() < ENOUGH && floor.is_none() {
                 let few = format!("{} hosts are too few to learn from: give --criteria or --floor", learner.hosts());
                 self.without.insert(name.clone(), few);
+                if of(&options.alphas).is_some() {
+                    self.aside.insert(name.clone());
+                }
                 continue;
             }
             let asked = of(&options.alphas).unwrap_or(options.alpha);
@@ -379,13 +387,16 @@ impl<'u> FleetJudge<'u> {
 
     /// Hosts of whose values of a metric, at all distances, none is held against anything that would show a fault.
     fn unheld(&self) -> Vec<(&'u str, String)> {
-        let mut unheld: BTreeMap<(&str, &str, &'u str), Option<String>> = BTreeMap::new();
-        for (name, judged) in &self.metrics {
+        let mut unheld: BTreeMap<(&str, &str, &'u str), Option<NamedReason<'_>>> = BTreeMap::new();
+        for (name, judged) in self.metrics.iter().filter(|(name, _)| !self.aside.contains(*name)) {
             let component = name.split_once('[').map_or("", |(_, component)| component);
             // Distances are told apart in pairs alone.
             let metric = if judged.keys().any(|(_, to)| to.is_some()) { stem(name) } else { base_name(name) };
             let is_held = self.criteria.metrics.contains_key(name) && !self.blind.contains_key(name);
-            let why = || self.blind.get(name).or_else(|| self.without.get(name)).map(|why| format!("{name}: {why}"));
+            let why = || {
+                let why = self.blind.get(name).or_else(|| self.without.get(name));
+                why.map(|why| (name.as_str(), why.as_str()))
+            };
             for host in judged.keys().flat_map(|(from, to)| std::iter::once(*from).chain(*to)) {
                 let kept = unheld.entry((metric, component, host)).or_insert_with(why);
                 if is_held {
@@ -393,7 +404,14 @@ impl<'u> FleetJudge<'u> {
                 }
             }
         }
-        unheld.into_iter().filter_map(|((.., host), why)| Some((host, why?))).collect()
+        // Metrics of one reason are named together.
+        let mut by_reason: BTreeMap<(&'u str, &str), Vec<&str>> = BTreeMap::new();
+        for ((.., host), why) in unheld {
+            if let Some((name, why)) = why {
+                by_reason.entry((host, why)).or_default().push(name);
+            }
+        }
+        by_reason.into_iter().map(|((host, why), names)| (host, format!("{}: {why}", names.join(", ")))).collect()
     }
 
     /// What failed once and went well afterwards, what was left out with hosts that are gone, what a host cannot do.

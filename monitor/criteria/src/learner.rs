@@ -92,7 +92,16 @@ impl HostLearner {
         if !(alpha > 0.0 && alpha < 1.0) {
             return Err(LearnError::Alpha(alpha));
         }
-        let mut typical = self.hosts[(self.hosts.len() - 1) / 2];
+        let typical = self.hosts[(self.hosts.len() - 1) / 2];
+        let of = |typical: f64, alpha: f64, between: f64| Criterion {
+            criterion: vec![typical],
+            defects: Vec::new(),
+            repeatability: 1.0 - between,
+            alpha,
+            norm: Norm::default(),
+            floor,
+            direction: self.direction.clone(),
+        };
         let is_below = |value: f64| floor.is_some_and(|floor| is_below(&[value], floor, self.direction.better));
         if let Some(floor) = floor {
             let nodes = self.hosts.len();
@@ -101,7 +110,7 @@ impl HostLearner {
             }
             let worst = self.values[self.values.len() - 1];
             if is_below(typical) || nodes < ENOUGH {
-                typical = if is_below(worst) { floor } else { worst };
+                return Ok(of(if is_below(worst) { floor } else { worst }, alpha, 0.0));
             }
         }
         // Bad hosts are on one side, and hosts that lie on the other.
@@ -111,15 +120,7 @@ impl HostLearner {
         // What few hosts differ by says little of what they may differ by.
         let few = 1.0 + FEW / self.hosts.len() as f64;
         let seen = (1.0 - between.max(self.within)).powf(NOISE * few).max(LEAST_ALPHA);
-        Ok(Criterion {
-            criterion: vec![typical],
-            defects: Vec::new(),
-            repeatability: 1.0 - between,
-            alpha: alpha.min(seen),
-            norm: Norm::default(),
-            floor,
-            direction: self.direction.clone(),
-        })
+        Ok(of(typical, alpha.min(seen), between))
     }
 }
 

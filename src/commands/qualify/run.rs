@@ -47,7 +47,9 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
 /// Runs `kelpie qualify resume`.
 pub fn resume(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
     let store = Store::open_to_write(args.how.database.database()?)?;
-    go_on(Qualification::resume(store, args.id.map(QualificationId))?, &args.how, common)
+    let mut qualification = Qualification::resume(store, args.id.map(QualificationId))?;
+    qualification.document.options.floors.extend(args.floor.iter().cloned());
+    go_on(qualification, &args.how, common)
 }
 
 /// Runs `kelpie qualify show`.
@@ -57,8 +59,9 @@ pub fn show(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
         Some(id) => QualificationId(id),
         None => store.qualifications()?.last().map(|last| last.id).context("no qualification yet")?,
     };
-    let (document, units) = read(&mut store, id)?;
-    let stored = store.qualification(id)?.and_then(|stored| stored.ended);
+    let (mut document, units) = read(&mut store, id)?;
+    document.options.floors.extend(args.floor.iter().cloned());
+    let stored = store.qualification(id)?.and_then(|stored| stored.ended).filter(|_| args.floor.is_empty());
     let said = match stored {
         Some(said) => serde_json::from_str(&said)?,
         None => verdict_so_far(&document, &units)?,
