@@ -1,5 +1,5 @@
-//! Running of other programs: each has a deadline, and what it prints has a limit. Children of a program whose output is
-//! read end with it.
+//! Running of other programs: each has a deadline, and what it prints has a limit. Children of a program whose output
+//! is read end with it.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};

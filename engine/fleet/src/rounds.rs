@@ -120,7 +120,8 @@ pub fn matching(positions: &[Position], distance: Distance) -> Round {
 
 /// A round for each distance that the hosts have: every host is measured with one as far away as can be told from its
 /// neighbours' by nobody else. A host that has no partner at a distance is measured with another one all the same, in a
-/// round behind, so that each round's hosts are all of them. Of a small fleet all pairs are measured.
+/// round behind, so that each round's hosts are all of them. Of a small fleet all pairs are measured, and hosts of a
+/// fleet of one distance have two partners.
 ///
 /// Source: SuperBench, section 4 (quick scan); the maximum matching is ours, because a greedy one leaves hosts out.
 pub fn quick_scan(positions: &[Position]) -> Vec<Round> {
@@ -147,7 +148,19 @@ pub fn quick_scan(positions: &[Position]) -> Vec<Round> {
         };
         rounds.extend(left.into_iter().filter_map(has_partner));
     }
+    let has = |distance: Distance| matching(positions, distance).len().min(1);
+    if Distance::ALL.into_iter().map(has).sum::<usize>() == 1 {
+        rounds.push(others(positions.len()));
+    }
     rounds
+}
+
+/// Second partners of hosts that have one distance: the ones after the next. With one partner each, the halves of the
+/// list would be a bad and a good end of all pairs if one of them was bad, or every other host.
+fn others(count: usize) -> Round {
+    let whole = count / 4 * 4;
+    let fours = (0..whole).filter(|host| host % 4 < 2).map(|host| (host, host + 2));
+    fours.chain((count - whole >= 2).then_some((whole, whole + 1))).collect()
 }
 
 fn ordered((one, other): (usize, usize)) -> (usize, usize) {
@@ -211,7 +224,22 @@ mod tests {
     fn a_quick_scan_of_a_small_fleet_measures_all_pairs() {
         let positions = |count: usize| (0..count).map(|leaf| Position { pod: 0, leaf }).collect::<Vec<_>>();
         let pairs = |count: usize| quick_scan(&positions(count)).concat().len();
-        assert_eq!([3, SMALL, SMALL + 2].map(pairs), [3, SMALL * (SMALL - 1) / 2, 5]);
+        assert_eq!([3, SMALL, SMALL + 2].map(pairs), [3, SMALL * (SMALL - 1) / 2, 10]);
+    }
+
+    #[test]
+    fn a_half_that_is_bad_leaves_pairs_that_are_fast() {
+        for count in (10..40).step_by(2) {
+            for leaf in [|_: usize| 0, |host: usize| host] {
+                let positions: Vec<Position> = (0..count).map(|host| Position { pod: 0, leaf: leaf(host) }).collect();
+                let rounds = quick_scan(&positions);
+                let is_bad: [&dyn Fn(usize) -> bool; 2] = [&|host| host < count / 2, &|host| host % 2 == 0];
+                for is_bad in is_bad {
+                    let fast = rounds.iter().flatten().filter(|(one, other)| !is_bad(*one) && !is_bad(*other));
+                    assert!(8 * fast.count() >= count, "{count}: {rounds:?}");
+                }
+            }
+        }
     }
 
     proptest! {

@@ -365,8 +365,9 @@ impl Shared {
     }
 }
 
-/// Whether an agent that does not let itself be connected to is a fault of its host. One that serves somebody else, that
-/// wants other certificates or that we cannot trust says nothing of it; who answered before and is silent now is ending.
+/// Whether an agent that does not let itself be connected to is a fault of its host. One that serves somebody else,
+/// that wants other certificates or that we cannot trust says nothing of it; who answered before and is silent now is
+/// ending.
 fn is_fault(error: &ClientError, is_known: bool) -> bool {
     match error {
         ClientError::Connect { .. } => true,

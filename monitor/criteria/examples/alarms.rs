@@ -57,7 +57,8 @@ impl Fleet {
             let partners: Vec<usize> = if all || count <= SMALL {
                 (one + 1..count).collect()
             } else {
-                vec![one + 1].into_iter().filter(|_| one % 2 == 0).collect()
+                let half = (one < count / 2).then_some(one + count / 2);
+                half.into_iter().chain((one % 4 < 2).then_some(one + 2)).collect()
             };
             for other in partners.into_iter().filter(|other| *other < count) {
                 keys.push(key("pair", vec![self.hosts[one].clone(), self.hosts[other].clone()]));

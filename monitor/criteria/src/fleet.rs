@@ -107,8 +107,8 @@ impl<'u> FleetJudge<'u> {
             if criterion.alpha < asked {
                 self.noisy.insert(name.clone(), 1.0 - criterion.alpha);
             }
-            // What is known to vary is asked for by an alpha of its own, and is not what a node is well by. A floor says
-            // what a node is well by.
+            // What is known to vary is asked for by an alpha of its own, and is not what a node is well by. A floor
+            // says what a node is well by.
             if of(&options.alphas).or(floor).is_none() {
                 self.own.insert(name.clone());
                 let is_farther = |other: &str| {
