@@ -15,7 +15,7 @@ pub const ENOUGH: usize = 3;
 const NOISE: f64 = 5.0;
 /// By how much more with few hosts, times their number. Source: our choice, by `examples/alarms.rs`.
 const FEW: f64 = 4.0;
-/// Values of a host that are more alike than this differ by noise alone. Source: our choice.
+/// Values of a host that are less alike than this are two values, whatever the noise. Source: our choice.
 const ONE_VALUE: f64 = 0.75;
 /// The least alpha: what is ten times slower is slow, whatever the noise.
 const LEAST_ALPHA: f64 = 0.1;
@@ -58,9 +58,11 @@ impl HostLearner {
             });
             values
         };
+        // Both ways of a pair differ by noise, and a bad end makes both slow as a rule.
+        let one_value = ONE_VALUE.max((1.0 - both_ways(judged)).powf(NOISE));
         let middle = |values: Vec<f64>| {
             let (better, worse) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
-            if better.min(worse) > ONE_VALUE * better.max(worse) { f64::midpoint(better, worse) } else { better }
+            if better.min(worse) > one_value * better.max(worse) { f64::midpoint(better, worse) } else { better }
         };
         let of_host: Vec<Vec<f64>> = of_host.into_values().map(in_order).collect();
         let reached = of_host.iter().map(|values| values[1.min(values.len() - 1)]).collect();
@@ -122,6 +124,18 @@ impl HostLearner {
         let seen = (1.0 - between.max(self.within)).powf(NOISE * few).max(LEAST_ALPHA);
         Ok(of(typical, alpha.min(seen), between))
     }
+}
+
+/// What both ways of pairs typically differ by; all if there is no pair.
+fn both_ways(judged: &BTreeMap<Way<'_>, Judged<'_>>) -> f64 {
+    let ratios = judged.iter().filter_map(|((from, to), there)| {
+        let back = judged.get(&((*to)?, Some(*from)))?;
+        let (there, back) = (there.value.typical(), back.value.typical());
+        Some(if there.max(back) > 0.0 { there.min(back) / there.max(back) } else { 1.0 })
+    });
+    let mut apart: Vec<f64> = ratios.map(|ratio| 1.0 - ratio).collect();
+    apart.sort_by(f64::total_cmp);
+    apart.get(apart.len() / 2).copied().unwrap_or(1.0)
 }
 
 /// What values typically differ from one by; nothing if there is none.

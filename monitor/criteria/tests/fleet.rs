@@ -347,6 +347,12 @@ fn half_of_a_small_fleet_or_more_that_may_be_slow_leaves_nobody_in_and_no_health
 }
 
 #[test]
+fn partners_of_a_host_that_is_a_little_slow_are_in() {
+    let [inside, out] = [FleetState::In, FleetState::Out];
+    assert_eq!(states(&[77.0, 100.0, 100.0], None, &LearnOptions::default()), [out, inside, inside]);
+}
+
+#[test]
 fn a_floor_tells_what_a_small_fleet_cannot() {
     let [inside, out, unknown] = [FleetState::In, FleetState::Out, FleetState::Unknown];
     let options = |floor: f64| LearnOptions { floors: [("pair".to_owned(), floor)].into(), ..LearnOptions::default() };
