@@ -168,9 +168,13 @@ fn half_of_a_fleet_that_is_slow_is_never_in() {
 
 /// Units of the first qualification, as far as they are stored.
 fn units(bench: &Bench) -> Vec<String> {
+    units_of(bench, 1)
+}
+
+fn units_of(bench: &Bench, qualification: i64) -> Vec<String> {
     let mut units = Vec::new();
     let Ok(mut store) = Store::open_to_read(bench.path("k.db").as_path()) else { return units };
-    let read = store.units(QualificationId(1), 0, |_, unit| {
+    let read = store.units(QualificationId(qualification), 0, |_, unit| {
         let unit: Value = serde_json::from_str(unit).expect("JSON");
         units.push(format!("{} {}", unit["check"], unit["hosts"]));
         ControlFlow::Continue(())
@@ -239,4 +243,54 @@ fn a_thousand_agents_are_judged_in_a_minute_and_200_mib() {
     let expected = out((0..1000).filter(|host| wrong(*host) != Wrong::Nothing));
     assert_eq!((not_in(&verdict), ended.status.code()), (expected, Some(1)));
     assert!(most < 200 << 10, "{most} KiB");
+}
+
+/// A plan that the past chooses: all checks while there is none, and those that are worth their time once there is.
+#[test]
+fn a_plan_of_the_past_leaves_out_checks_and_says_what_remains() {
+    let bench = Bench::new();
+    let _fleet = fleet(&bench, 6, |_| Wrong::Nothing);
+    let run = |more: &[&str]| {
+        let words = ["qualify", "run", "hosts.yaml", "--plan", "auto", "--db", "k.db", "--json"];
+        let ran = bench.run(&[&words, more].concat());
+        (ran.json(), ran.stderr, ran.status)
+    };
+    let checks = |qualification: i64| -> BTreeSet<String> {
+        let units = units_of(&bench, qualification);
+        units.iter().map(|unit| unit.split('"').nth(1).expect("a check").to_owned()).collect()
+    };
+    let (said, stderr, status) = run(&[]);
+    assert!(stderr.contains("plan: all checks, because no qualification with all checks has ended yet"), "{stderr}");
+    assert_eq!((status, checks(1).len()), (Some(0), 5), "{said}");
+    // Two weeks of the hosts, in which loopback found what pairs found, and incasts what nothing else did.
+    let mut past = String::new();
+    for (check, minutes, found) in [("loopback_write", 1, 0..9), ("all_pairs", 60, 5..9), ("incast_3", 9, 9..12)] {
+        let _ = writeln!(past, r#"{{"kind": "check", "check": "{check}", "minutes": {minutes}}}"#);
+        for defect in found {
+            let _ = writeln!(past, r#"{{"kind": "found", "check": "{check}", "defect": {defect}}}"#);
+        }
+    }
+    for host in 0..6 {
+        let _ = writeln!(past, r#"{{"kind": "observed", "node": "n{host}", "begin": 1000, "end": 1336}}"#);
+        let _ = writeln!(
+            past,
+            r#"{{"kind": "incident", "node": "n{host}", "time": {}, "category": "nic"}}"#,
+            1090 + 40 * host
+        );
+    }
+    bench.write("past.jsonl", past);
+    let (said, stderr, status) = run(&["--history", "past.jsonl"]);
+    assert_eq!(
+        (status, &said["auto"]["checks"]),
+        (Some(0), &serde_json::json!(["loopback_write", "incast_3"])),
+        "{said}"
+    );
+    assert!(stderr.contains("left out: all_pairs (60.0 min): it found nothing that the others did not"), "{stderr}");
+    assert_eq!(checks(2), ["incast_3".to_owned(), "loopback_write".to_owned()].into());
+    let (said, stderr, status) = run(&["--history", "past.jsonl", "--time", "2m"]);
+    assert_eq!((status, &said["auto"]["checks"]), (Some(0), &serde_json::json!(["loopback_write"])), "{said}");
+    assert!(stderr.contains("incast_3 (9.0 min): there is no time for it; 3 of 12 defects"), "{stderr}");
+    let left = said["auto"]["choice"]["residual"].as_f64().expect("a number")
+        / said["auto"]["choice"]["probability"].as_f64().expect("a number");
+    assert!((left - 0.25).abs() < 1e-9, "{said}");
 }

@@ -36,6 +36,7 @@ pub enum QualifyCommand {
         Examples:\n  \
         kelpie qualify run hosts.yaml\n  \
         kelpie qualify run hosts.yaml --plan full --time 30m --report report\n  \
+        kelpie qualify run hosts.yaml --plan auto --time 30m\n  \
         kelpie qualify run hosts.yaml --criteria criteria.json --floor pair_bandwidth=380")]
     Run(RunArgs),
     /// Go on with a qualification that was ended
@@ -110,10 +111,20 @@ pub struct RunArgs {
     /// The hosts, format inventory/1 (`kelpie inventory` makes one)
     #[arg(value_name = "INVENTORY.yaml", value_hint = ValueHint::FilePath)]
     pub inventory: PathBuf,
-    /// Which checks: `quick` has one pair of each host for each distance, `full` all pairs and incasts; or checks by
-    /// their names, such as `loopback_write,all_pairs`; or a file of format plan/1, which can run programs too
+    /// Which checks: `quick` has one pair of each host for each distance, `full` all pairs and incasts, `auto` those of
+    /// `full` that earlier qualifications say are worth their time; or checks by their names, such as
+    /// `loopback_write,all_pairs`; or a file of format plan/1, which can run programs too
     #[arg(long, value_name = "PLAN", default_value = "quick")]
     pub plan: String,
+    /// For `--plan auto`: more of the past, as for `kelpie qualify select`, with checks of `full` and hours since 1970
+    #[arg(long, value_name = "HISTORY", value_hint = ValueHint::FilePath)]
+    pub history: Option<PathBuf>,
+    /// For `--plan auto`: how likely an incident of any node may be, such as 0.05 or 5%
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_share)]
+    pub target: f64,
+    /// For `--plan auto`: within which time from now
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    pub within: humantime::Duration,
     /// What `kelpie qualify learn` wrote; of other metrics, what most nodes measure counts
     #[arg(long, value_name = "CRITERIA.json", value_hint = ValueHint::FilePath)]
     pub criteria: Option<PathBuf>,

@@ -1,11 +1,13 @@
 //! A fleet: hosts with agents by an inventory, rounds over them, and what a qualification does to each.
 
 pub mod apply;
+pub mod auto;
 pub mod command;
 pub mod health;
 pub mod import;
 pub mod inventory;
 mod measure;
+pub mod past;
 pub mod plan;
 pub mod qualification;
 pub mod roll_call;

@@ -158,6 +158,15 @@ impl Plan {
     }
 }
 
+/// The checks of the plan `full`.
+pub const FULL: [&str; 5] = ["loopback_write", "loopback_read", "loopback_send", ALL_PAIRS, "incast_3"];
+const ALL_PAIRS: &str = "all_pairs";
+
+/// The check of a full plan that units of this name are of.
+pub fn plan_name(check: &str) -> &str {
+    if check == PAIR { ALL_PAIRS } else { check }
+}
+
 /// Whichever pairs were planned, more of them may tell, so that their units have one name.
 const PAIR: &str = "pair";
 
@@ -165,12 +174,12 @@ const PAIR: &str = "pair";
 fn of_name(name: &str) -> Result<Vec<(String, FleetCheck)>, PlanError> {
     let names: &[&str] = match name {
         "quick" => &["loopback_write", "pair"],
-        "full" => &["loopback_write", "loopback_read", "loopback_send", "all_pairs", "incast_3"],
+        "full" => &FULL,
         name => &[name],
     };
     let one = |name: &&str| match *name {
         PAIR => Ok((PAIR.to_owned(), FleetCheck::Pairs { all: false })),
-        "all_pairs" => Ok((PAIR.to_owned(), FleetCheck::Pairs { all: true })),
+        ALL_PAIRS => Ok((PAIR.to_owned(), FleetCheck::Pairs { all: true })),
         name => {
             let check = FleetCheck::of_name(name).ok_or_else(|| PlanError::Unknown(name.to_owned()))?;
             Ok((name.to_owned(), check))

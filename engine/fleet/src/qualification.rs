@@ -17,7 +17,7 @@ use crate::traffic::SampleTimes;
 /// Times that units are added that tell more. Source: our choice: with partners, once more, and what is left.
 const MOST_QUESTIONS: usize = 4;
 /// The version of the document.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// What a qualification was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -114,6 +114,11 @@ impl History {
     /// Selects checks for nodes, all if none is named, so that an incident within some hours is no likelier than the
     /// target. A node of which nothing is known has all checks made.
     pub fn select(&self, target: f64, hours: f64, nodes: &[String]) -> Choice {
+        self.select_within(f64::INFINITY, target, hours, nodes)
+    }
+
+    /// The same, of the checks that take so many minutes at most, all together.
+    pub fn select_within(&self, most: f64, target: f64, hours: f64, nodes: &[String]) -> Choice {
         let outlook = Outlook::new(&self.fleet, hours);
         let all = self.fleet.nodes();
         let names: Vec<&String> = if nodes.is_empty() { all.keys().collect() } else { nodes.iter().collect() };
@@ -124,7 +129,7 @@ impl History {
         let p: Vec<f64> = probabilities.values().map(|p| p.unwrap_or(1.0)).collect();
         let p = if p.is_empty() { vec![1.0] } else { p };
         let found = if is_known { self.found.clone() } else { BTreeMap::new() };
-        let selection = Problem { p: p.clone(), p0: target, minutes: self.minutes.clone(), found }.select();
+        let selection = Problem { p: p.clone(), p0: target, minutes: self.minutes.clone(), found }.select_within(most);
         let missed = if selection.probability > 0.0 { selection.subset.residual / selection.probability } else { 0.0 };
         let residual_by_node = 1.0 - p.iter().map(|p| 1.0 - p * missed).product::<f64>();
         let mut nodes: Vec<String> = probabilities.keys().cloned().collect();

@@ -133,6 +133,11 @@ impl Problem {
     /// Selects checks one after the other, each time the one by which the probability of an incident falls most for
     /// each minute, until it is low enough or nothing helps.
     pub fn select(&self) -> Selection {
+        self.select_within(f64::INFINITY)
+    }
+
+    /// The same, of the checks for which there is time. Units: minutes.
+    pub fn select_within(&self, most: f64) -> Selection {
         let probability = 1.0 - self.p.iter().map(|p| 1.0 - p).product::<f64>();
         let checks = self.checks();
         let of = |reason, chosen: &[usize], trace| Selection {
@@ -159,7 +164,9 @@ impl Problem {
                 let now = subset(&checks, &with, probability).residual;
                 ((residual - now) / checks[check].minutes, now)
             };
-            let open = (0..checks.len()).filter(|check| !chosen.contains(check));
+            let left = most - chosen.iter().map(|check: &usize| checks[*check].minutes).sum::<f64>();
+            let open =
+                (0..checks.len()).filter(|check| !chosen.contains(check) && checks[*check].minutes <= left + EPSILON);
             let mut best: Option<(usize, f64, f64)> = None;
             for check in open {
                 let (per_minute, now) = fall(check);
@@ -173,7 +180,7 @@ impl Problem {
             trace.push(SelectionStep { check: checks[check].name.to_owned(), fall_per_minute, residual });
         }
         let reason = if residual <= self.p0 + EPSILON { Reason::Enough } else { Reason::NotEnough };
-        Selection { exact: self.exact(&checks, probability), ..of(reason, &chosen, trace) }
+        Selection { exact: self.exact(&checks, probability, most), ..of(reason, &chosen, trace) }
     }
 
     fn checks(&self) -> Vec<Check<'_>> {
@@ -190,8 +197,9 @@ impl Problem {
         all.into_iter().map(|(name, minutes, found)| Check { name, minutes, found, defects }).collect()
     }
 
-    /// The subset of the fewest minutes that is enough, or that leaves the least if none is.
-    fn exact(&self, checks: &[Check<'_>], probability: f64) -> Option<Subset> {
+    /// The subset of the fewest minutes that is enough, or that leaves the least if none is; no longer than there is
+    /// time.
+    fn exact(&self, checks: &[Check<'_>], probability: f64, most: f64) -> Option<Subset> {
         (checks.len() <= MOST_EXACT).then(|| {
             let subsets = (0_u32..1 << checks.len()).map(|bits| {
                 let chosen: Vec<usize> = (0..checks.len()).filter(|check| bits >> check & 1 == 1).collect();
@@ -204,7 +212,8 @@ impl Problem {
                     left < best_left - EPSILON || (left <= best_left + EPSILON && minutes < best_minutes - EPSILON);
                 if is_better { one } else { best }
             };
-            subsets.reduce(better).expect("there is the empty one")
+            let in_time = subsets.filter(|subset| subset.minutes <= most + EPSILON);
+            in_time.reduce(better).expect("there is the empty one")
         })
     }
 }
@@ -277,6 +286,22 @@ mod tests {
         // Of equal ones the first, and one that lowers nothing ends it.
         let selection = of(0.9, r#"{"a": [1], "b": []}"#);
         assert_eq!((&selection.subset.selected[..], selection.reason), (&["a".to_owned()][..], Reason::Enough));
+    }
+
+    #[test]
+    fn only_checks_for_which_there_is_time_are_selected() {
+        let problem = problem(
+            r#"{"p": [0.1, 0.1], "p0": 0.04, "minutes": {"a": 10, "b": 1, "c": 5},
+                "found": {"a": [1, 2, 3, 4], "b": [1, 2], "c": [3, 4, 5]}}"#,
+        );
+        let selection = problem.select_within(5.5);
+        assert_eq!(
+            (&selection.subset.selected[..], selection.reason),
+            (&["b".to_owned()][..], Reason::NotEnough),
+            "with `c`, which says more, 6 minutes"
+        );
+        assert_eq!(selection.exact.expect("three checks").selected, ["c"]);
+        assert_eq!(problem.select_within(6.0), problem.select());
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use kelpie_criteria::{FleetState, FleetVerdict, LearnOptions, Unit};
-use kelpie_examine::files::read_file;
+use kelpie_examine::files::{read_file, read_file_up_to};
+use kelpie_fleet::auto::{Auto, Wanted};
 use kelpie_fleet::inventory::Inventory;
 use kelpie_fleet::plan::Plan;
 use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, read, verdict_so_far};
@@ -29,19 +30,43 @@ use crate::stop;
 /// Runs `kelpie qualify run`.
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let inventory = Inventory::from_bytes(&args.inventory, &read_file(&args.inventory)?)?;
-    let is_file = args.plan.contains(['/', '.']);
-    let plan = if is_file {
-        Plan::from_bytes(&args.plan, &read_file(Path::new(&args.plan))?)?
-    } else {
-        Plan::named(&args.plan)?
+    let mut store = Store::create(args.how.database.database()?)?;
+    let auto = (args.plan == AUTO).then(|| choose(&mut store, &inventory, args)).transpose()?;
+    let plan = match &auto {
+        Some(auto) => match auto.plan()? {
+            Some(plan) => plan,
+            None => return say_none(auto, common),
+        },
+        None if args.plan.contains(['/', '.']) => Plan::from_bytes(&args.plan, &read_file(Path::new(&args.plan))?)?,
+        None => Plan::named(&args.plan)?,
     };
     let criteria = args.criteria.as_deref().map(super::criteria).transpose()?.unwrap_or_default();
     let alphas = ALPHAS.iter().map(|(metric, alpha)| ((*metric).to_owned(), *alpha)).collect();
     let floors = args.floor.iter().cloned().collect();
     let options = LearnOptions { alpha: args.alpha, floors, alphas, ..LearnOptions::default() };
-    let store = Store::create(args.how.database.database()?)?;
     let document = QualificationDocument::new(inventory, plan, criteria, options);
-    go_on(Qualification::begin(store, document)?, &args.how, common)
+    go_on(Qualification::begin(store, document)?, auto.as_ref(), &args.how, common)
+}
+
+/// What stands for a plan that is chosen by the past.
+const AUTO: &str = "auto";
+
+fn choose(store: &mut Store, inventory: &Inventory, args: &RunArgs) -> anyhow::Result<Auto> {
+    let bytes = args.history.as_deref().map(|path| read_file_up_to(path, super::MAX_CRITERIA)).transpose()?;
+    let name = args.history.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let (within, time) = (args.within.into(), args.how.time);
+    let wanted = Wanted { target: args.target, within, time };
+    let auto = Auto::choose(store, inventory, bytes.as_deref().map(|bytes| (name.as_str(), bytes)), wanted)?;
+    auto.text().lines().for_each(note);
+    Ok(auto)
+}
+
+/// No check is made.
+fn say_none(auto: &Auto, common: Common) -> anyhow::Result<ExitCode> {
+    if common.json {
+        print_json(&serde_json::json!({"auto": auto}))?;
+    }
+    Ok(if auto.is_enough() { exit::HEALTHY } else { exit::failed() })
 }
 
 /// Runs `kelpie qualify resume`.
@@ -49,7 +74,7 @@ pub fn resume(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
     let store = Store::open_to_write(args.how.database.database()?)?;
     let mut qualification = Qualification::resume(store, args.id.map(QualificationId))?;
     qualification.document.options.floors.extend(args.floor.iter().cloned());
-    go_on(qualification, &args.how, common)
+    go_on(qualification, None, &args.how, common)
 }
 
 /// Runs `kelpie qualify show`.
@@ -66,10 +91,10 @@ pub fn show(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
         Some(said) => serde_json::from_str(&said)?,
         None => verdict_so_far(&document, &units)?,
     };
-    say(id, &said, &units, &args.how, common)
+    say(QualifiedDocument { qualification: id, auto: None, verdict: &said }, &units, &args.how, common)
 }
 
-fn go_on(qualification: Qualification, how: &HowArgs, common: Common) -> anyhow::Result<ExitCode> {
+fn go_on(qualification: Qualification, auto: Option<&Auto>, how: &HowArgs, common: Common) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &how.report {
         kelpie_reports::folder::check(folder).with_context(|| folder.display().to_string())?;
     }
@@ -85,7 +110,7 @@ fn go_on(qualification: Qualification, how: &HowArgs, common: Common) -> anyhow:
     if !qualified.is_whole {
         note(&format!("not whole yet: `{again}` goes on"));
     }
-    say(id, &qualified.verdict, &qualified.units, how, common)
+    say(QualifiedDocument { qualification: id, auto, verdict: &qualified.verdict }, &qualified.units, how, common)
 }
 
 struct Watched {
@@ -107,19 +132,16 @@ impl Witness for Watched {
 #[derive(Serialize)]
 struct QualifiedDocument<'v> {
     qualification: QualificationId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto: Option<&'v Auto>,
     #[serde(flatten)]
     verdict: &'v FleetVerdict,
 }
 
-fn say(
-    id: QualificationId,
-    verdict: &FleetVerdict,
-    units: &[Unit],
-    how: &HowArgs,
-    common: Common,
-) -> anyhow::Result<ExitCode> {
+fn say(said: QualifiedDocument<'_>, units: &[Unit], how: &HowArgs, common: Common) -> anyhow::Result<ExitCode> {
+    let QualifiedDocument { qualification: id, verdict, .. } = said;
     if common.json {
-        print_json(&QualifiedDocument { qualification: id, verdict })?;
+        print_json(&said)?;
     } else {
         print(&report::text(id.0, verdict))?;
     }
