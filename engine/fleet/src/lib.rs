@@ -10,6 +10,7 @@ mod measure;
 pub mod past;
 pub mod plan;
 pub mod qualification;
+mod ring;
 pub mod roll_call;
 pub mod rounds;
 pub mod scan;

@@ -10,10 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::CommandCheck;
 use crate::inventory::{Inventory, InventoryHost};
-use crate::rounds::{Distance, Position, all_pairs, quick_scan};
+use crate::rounds::{Distance, Position, all_pairs, batches, quick_scan};
 
 /// Most senders of an incast. Source: our choice; as many as hosts of a large leaf.
 const MOST_SENDERS: usize = 63;
+/// Most hosts of a batch. Source: our choice; larger ones take nearly as long as all pairs.
+const MOST_OF_BATCH: usize = 64;
+/// Fewest hosts of a ring: two are a pair.
+const LEAST_OF_RING: usize = 3;
 
 /// A check of the fleet's hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,8 +26,8 @@ pub enum FleetCheck {
     Loopback(Opcode),
     /// Pairs send to each other both ways, then one small message after the other: NICs, cables and switches.
     Pairs {
-        /// All pairs, or one for each distance.
-        all: bool,
+        /// Which.
+        of: PairsOf,
     },
     /// So many hosts send to one at a time: buffers and congestion control on the receiver's side.
     Incast(usize),
@@ -31,14 +35,32 @@ pub enum FleetCheck {
     Command(usize),
 }
 
+/// Which hosts send to which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PairsOf {
+    /// Each host and one other, for each distance.
+    Distances,
+    /// All pairs of so many hosts that stand side by side.
+    Batch(usize),
+    /// All pairs.
+    All,
+    /// Each host sends to the next one, all at the same time.
+    Ring,
+}
+
 impl FleetCheck {
     /// A check of traffic by its name, as units have it.
     fn of_name(name: &str) -> Option<Self> {
         let op = |op: &str| Opcode::ALL.into_iter().find(|known| known.to_string().to_lowercase() == op);
-        let senders = name.strip_prefix("incast_").and_then(|senders| senders.parse().ok());
-        let incast = senders.filter(|senders| (2..=MOST_SENDERS).contains(senders)).map(Self::Incast);
-        name.strip_prefix("loopback_").and_then(op).map(Self::Loopback).or(incast)
+        let incast = numbered(name, "incast_", 2..=MOST_SENDERS).map(Self::Incast);
+        let ring = (name == RING).then_some(Self::Pairs { of: PairsOf::Ring });
+        name.strip_prefix("loopback_").and_then(op).map(Self::Loopback).or(incast).or(ring)
     }
+}
+
+/// The number behind a name's beginning, if it is one of these.
+fn numbered(name: &str, begin: &str, of: std::ops::RangeInclusive<usize>) -> Option<usize> {
+    name.strip_prefix(begin)?.parse().ok().filter(|number| of.contains(number))
 }
 
 /// Checks one after the other, format `plan/1`.
@@ -46,7 +68,7 @@ impl FleetCheck {
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Names of checks or of plans: `quick`, `full`, `loopback_write`, `pair` (one of each host for each distance),
-    /// `all_pairs`, `incast_3`. Commands follow.
+    /// `batches_8` (all pairs of each eight hosts), `all_pairs`, `ring`, `incast_3`. Commands follow.
     #[serde(default)]
     pub checks: Vec<String>,
     /// Programs that are run for each host.
@@ -62,8 +84,8 @@ pub enum PlanError {
     File(#[from] DocumentError),
     /// It has a check that nobody knows.
     #[error(
-        "no check `{0}`: write quick, full, or some of loopback_write, loopback_read, loopback_send, pair, all_pairs and \
-         incast_3, with commas between; or name a file of format plan/1"
+        "no check `{0}`: write quick, full, or some of loopback_write, loopback_read, loopback_send, pair, batches_8, \
+         all_pairs, ring and incast_3, with commas between; or name a file of format plan/1"
     )]
     Unknown(String),
 }
@@ -139,7 +161,9 @@ impl Plan {
         let has = |check: FleetCheck| mine.iter().any(|(_, one)| *one == check);
         theirs.into_iter().all(|(_, check)| match check {
             FleetCheck::Command(place) => self.commands.contains(&other.commands[place]),
-            FleetCheck::Pairs { all: false } => has(check) || has(FleetCheck::Pairs { all: true }),
+            FleetCheck::Pairs { of: PairsOf::Distances | PairsOf::Batch(_) } => {
+                has(check) || has(FleetCheck::Pairs { of: PairsOf::All })
+            }
             check => has(check),
         })
     }
@@ -153,7 +177,8 @@ impl Plan {
     /// A check by the name that units have.
     fn check(&self, name: &str) -> Option<FleetCheck> {
         let command = self.commands.iter().position(|command| command.name == name).map(FleetCheck::Command);
-        let traffic = if name == PAIR { Some(FleetCheck::Pairs { all: true }) } else { FleetCheck::of_name(name) };
+        let traffic =
+            if name == PAIR { Some(FleetCheck::Pairs { of: PairsOf::All }) } else { FleetCheck::of_name(name) };
         command.or(traffic)
     }
 }
@@ -169,6 +194,8 @@ pub fn plan_name(check: &str) -> &str {
 
 /// Whichever pairs were planned, more of them may tell, so that their units have one name.
 const PAIR: &str = "pair";
+/// The check and its units.
+pub const RING: &str = "ring";
 
 /// The checks that a name stands for, each with the name of its units.
 fn of_name(name: &str) -> Result<Vec<(String, FleetCheck)>, PlanError> {
@@ -178,9 +205,12 @@ fn of_name(name: &str) -> Result<Vec<(String, FleetCheck)>, PlanError> {
         name => &[name],
     };
     let one = |name: &&str| match *name {
-        PAIR => Ok((PAIR.to_owned(), FleetCheck::Pairs { all: false })),
-        ALL_PAIRS => Ok((PAIR.to_owned(), FleetCheck::Pairs { all: true })),
+        PAIR => Ok((PAIR.to_owned(), FleetCheck::Pairs { of: PairsOf::Distances })),
+        ALL_PAIRS => Ok((PAIR.to_owned(), FleetCheck::Pairs { of: PairsOf::All })),
         name => {
+            if let Some(hosts) = numbered(name, "batches_", 2..=MOST_OF_BATCH) {
+                return Ok((PAIR.to_owned(), FleetCheck::Pairs { of: PairsOf::Batch(hosts) }));
+            }
             let check = FleetCheck::of_name(name).ok_or_else(|| PlanError::Unknown(name.to_owned()))?;
             Ok((name.to_owned(), check))
         }
@@ -195,7 +225,7 @@ pub struct PlannedUnit {
     pub key: UnitKey,
     /// The check.
     pub check: FleetCheck,
-    /// Its hosts by number; of several the receiver last.
+    /// Its hosts by number; of an incast the receiver last, of a ring each before the one that it sends to.
     pub hosts: Vec<usize>,
     /// The rail of the NICs.
     pub rail: u32,
@@ -239,7 +269,24 @@ impl<'i> FleetMap<'i> {
     /// The name of a check that nobody knows.
     pub fn units(&self) -> Result<Vec<PlannedUnit>, PlanError> {
         let checks = self.plan.checks()?;
-        Ok(checks.iter().flat_map(|(name, check)| self.of_check(name, *check)).collect())
+        let mut units: Vec<PlannedUnit> = checks.iter().flat_map(|(name, check)| self.of_check(name, *check)).collect();
+        // Two schedules may have the same pair.
+        let mut seen = HashSet::new();
+        units.retain(|unit| seen.insert(unit.key.clone()));
+        Ok(units)
+    }
+
+    /// Hosts in order of pod and leaf, so that neighbours stand side by side.
+    fn by_place(&self) -> Vec<usize> {
+        let mut hosts: Vec<usize> = (0..self.inventory.hosts.len()).collect();
+        hosts.sort_by_key(|host| (self.positions[*host], *host));
+        hosts
+    }
+
+    /// How far apart two hosts are.
+    pub fn distance(&self, one: &str, other: &str) -> Option<Distance> {
+        let position = |name: &str| self.numbers.get(name).map(|number| self.positions[*number]);
+        Some(Distance::between(position(one)?, position(other)?))
     }
 
     fn of_check(&self, name: &str, check: FleetCheck) -> Vec<PlannedUnit> {
@@ -259,8 +306,21 @@ impl<'i> FleetMap<'i> {
                 let rail = |host: usize| self.inventory.hosts[host].ports()[0].0;
                 (0..count).filter_map(|host| self.unit(name, check, &[host], rail(host))).collect()
             }
-            FleetCheck::Pairs { all } => {
-                let rounds = if all { all_pairs(count) } else { quick_scan(&self.positions) };
+            FleetCheck::Pairs { of: PairsOf::Ring } => {
+                let ring = |rail: u32| -> Vec<usize> {
+                    let hosts = of_rail(rail);
+                    self.by_place().into_iter().filter(|host| hosts.contains(host)).collect()
+                };
+                let rings = rails.iter().map(|rail| (ring(*rail), *rail));
+                let rings = rings.filter(|(hosts, _)| hosts.len() >= LEAST_OF_RING);
+                rings.filter_map(|(hosts, rail)| self.unit(name, check, &hosts, rail)).collect()
+            }
+            FleetCheck::Pairs { of } => {
+                let rounds = match of {
+                    PairsOf::Distances => quick_scan(&self.positions),
+                    PairsOf::Batch(size) => self.batches(size),
+                    PairsOf::All | PairsOf::Ring => all_pairs(count),
+                };
                 with_rails(rounds.into_iter().flatten().map(|(one, other)| vec![one, other]).collect())
             }
             FleetCheck::Incast(senders) => {
@@ -281,6 +341,16 @@ impl<'i> FleetMap<'i> {
         }
     }
 
+    /// All pairs of each so many hosts.
+    fn batches(&self, size: usize) -> Vec<Vec<(usize, usize)>> {
+        let hosts = self.by_place();
+        let of_batch = |batch: Vec<usize>| {
+            let named = |(one, other): (usize, usize)| (hosts[batch[one]], hosts[batch[other]]);
+            all_pairs(batch.len()).into_iter().map(|round| round.into_iter().map(named).collect()).collect::<Vec<_>>()
+        };
+        batches(hosts.len(), size).into_iter().flat_map(of_batch).collect()
+    }
+
     fn rails(&self) -> Vec<u32> {
         let mut rails: Vec<u32> =
             self.inventory.hosts.iter().flat_map(InventoryHost::ports).map(|(rail, _)| rail).collect();
@@ -299,7 +369,7 @@ impl<'i> FleetMap<'i> {
         let component = if has_component { format!("rail{rail}") } else { String::new() };
         let mut names: Vec<String> = hosts.iter().map(|host| self.inventory.hosts[*host].name.clone()).collect();
         let distance = match (check, hosts) {
-            (FleetCheck::Pairs { .. }, [one, other]) => {
+            (FleetCheck::Pairs { of: PairsOf::Distances | PairsOf::Batch(_) | PairsOf::All }, [one, other]) => {
                 names.sort();
                 Some(Distance::between(self.positions[*one], self.positions[*other]))
             }
@@ -363,6 +433,37 @@ mod tests {
         let with = Plan::from_bytes("p.yaml", command.as_bytes()).expect("sound");
         assert!(with.covers(&plan("quick")) && with.covers(&with) && !plan("full").covers(&with));
         assert_eq!(with.words(), "quick,nccl");
+    }
+
+    #[test]
+    fn batches_have_all_pairs_of_neighbours_and_a_pair_of_two_schedules_is_measured_once() {
+        let inventory = inventory(10, 1);
+        let plan = Plan::named("batches_4,pair").expect("known");
+        let units = FleetMap::new(&inventory, &plan).units().expect("known");
+        let of_batches: BTreeSet<(usize, usize)> = (0..10)
+            .flat_map(|one| (one + 1..10).map(move |other| (one, other)))
+            .filter(|(a, b)| a / 4 == b / 4)
+            .collect();
+        let pairs: Vec<(usize, usize)> = units.iter().map(|unit| (unit.hosts[0], unit.hosts[1])).collect();
+        let each: BTreeSet<(usize, usize)> = pairs.iter().copied().collect();
+        assert_eq!((each.len(), each.intersection(&of_batches).count()), (pairs.len(), 6 + 6 + 1));
+        let covers = |one: &str, other: &str| Plan::named(one).unwrap().covers(&Plan::named(other).unwrap());
+        assert!(covers("full", "batches_8") && !covers("batches_8", "pair") && !covers("full", "ring"));
+        assert!(Plan::named("batches_1").is_err() && Plan::named("batches_65").is_err());
+    }
+
+    #[test]
+    fn a_ring_has_all_hosts_of_a_rail_with_neighbours_side_by_side() {
+        let text = "kelpie: inventory/1\nhosts:\n- {name: a, leaf: l0}\n- {name: b, leaf: l1}\n- {name: c, leaf: l0}\n- \
+                    {name: d, leaf: l1}\n";
+        let inventory = Inventory::from_bytes(Path::new("x.yaml"), text.as_bytes()).expect("a good file");
+        let plan = Plan::named("ring").expect("known");
+        let map = FleetMap::new(&inventory, &plan);
+        let units = map.units().expect("known");
+        assert_eq!(units.iter().map(|unit| &unit.key.hosts[..]).collect::<Vec<_>>(), [["a", "c", "b", "d"]]);
+        assert_eq!((units[0].distance, map.distance("b", "d")), (None, Some(Distance::Leaf)));
+        let both = UnitKey { hosts: vec!["d".to_owned(), "a".to_owned()], ..units[0].key.clone() };
+        assert_eq!(map.of_key(&both).expect("a smaller ring").hosts, [3, 0]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::inventory::Inventory;
 use crate::plan::{FleetMap, Plan, PlannedUnit};
+use crate::ring;
 use crate::scan::{Journal, Scan, ScanProgress};
 use crate::traffic::SampleTimes;
 
@@ -44,7 +45,13 @@ impl QualificationDocument {
 /// What is alike between healthy hosts by metric, where it is not as alike as throughput. Source: our choice: latencies
 /// vary with the turn of the packet, counts of both ends with what is still on its way, and shares of an incast with
 /// congestion control.
-pub const ALPHAS: [(&str, f64); 3] = [("pair_latency", 0.6), ("pair_agreement", 0.5), ("incast_3_fairness", 0.5)];
+pub const ALPHAS: [(&str, f64); 5] = [
+    ("pair_latency", 0.6),
+    ("ring_latency", 0.6),
+    ("pair_agreement", 0.5),
+    ("ring_agreement", 0.5),
+    ("incast_3_fairness", 0.5),
+];
 
 /// Who hears how it goes, and says whether to go on.
 pub trait Witness {
@@ -80,6 +87,7 @@ pub struct Qualified {
 /// Keeps units in the store.
 struct StoreJournal<'q> {
     id: QualificationId,
+    map: &'q FleetMap<'q>,
     store: &'q mut Store,
     units: &'q mut Vec<Unit>,
     witness: &'q mut dyn Witness,
@@ -89,6 +97,7 @@ impl Journal for StoreJournal<'_> {
     type Error = anyhow::Error;
 
     fn keep(&mut self, units: Vec<Unit>) -> anyhow::Result<()> {
+        let units: Vec<Unit> = units.into_iter().map(|unit| ring::named(self.map, unit)).collect();
         let lines: Vec<String> = units.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
         // The store waits for its disk, which no connection need wait for.
         tokio::task::block_in_place(|| self.store.add_units(self.id, self.units.len() as u64 + 1, &lines))?;
@@ -152,11 +161,12 @@ impl Qualification {
         let mut is_stopped = false;
         for _ in 0..=MOST_QUESTIONS {
             let (store, units) = (&mut self.store, &mut self.units);
-            let mut journal = StoreJournal { id: self.id, store, units, witness };
+            let mut journal = StoreJournal { id: self.id, map: &map, store, units, witness };
             runtime.block_on(scan.run(next, &mut journal))?;
             is_stopped = witness.stops();
             let questions = questions(&document, &self.units).map_err(by_floor)?;
             next = questions.iter().filter_map(|key| map.of_key(key)).collect();
+            next.extend(ring::again(&map, &self.units));
             if is_stopped || next.is_empty() {
                 break;
             }

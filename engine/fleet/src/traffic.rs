@@ -83,7 +83,7 @@ impl Shape {
 pub enum Pattern {
     /// One end to itself.
     Loopback,
-    /// Two ends, each to the other.
+    /// Each end to the next one and the last to the first: of two ends, each to the other.
     BothWays,
     /// All ends but the last to the last.
     Incast,
@@ -162,7 +162,7 @@ impl Pattern {
     fn flows(self, ends: usize) -> Vec<[usize; 2]> {
         match self {
             Self::Loopback => vec![[0, 0]],
-            Self::BothWays => vec![[0, 1], [1, 0]],
+            Self::BothWays => (0..ends).map(|end| [end, (end + 1) % ends]).collect(),
             Self::Incast => (0..ends - 1).map(|sender| [sender, ends - 1]).collect(),
         }
     }
@@ -176,6 +176,11 @@ impl Pattern {
         let there = (Host::A, Host::B);
         match self {
             Self::Loopback => vec![of(Host::A, &[(Host::A, Host::A)], vec![0])],
+            // Two ends know all of each other; of a ring, each knows what it sends and what it receives.
+            Self::BothWays if ends > 2 => {
+                let ways = [there, (Host::B, Host::A)];
+                (0..ends).map(|end| of(Host::A, &ways, vec![end, (end + ends - 1) % ends])).collect()
+            }
             Self::BothWays => {
                 Host::BOTH.into_iter().map(|host| of(host, &[there, (Host::B, Host::A)], vec![0, 1])).collect()
             }
@@ -351,4 +356,53 @@ fn done(reading: &HostReading, id: GroupId) -> [u64; 2] {
     work.fold([0, 0], |[messages, bytes], work| {
         [messages.saturating_add(work.messages), bytes.saturating_add(work.bytes)]
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kelpie_engine::verbs_host::QpEndpoint;
+
+    use super::*;
+
+    /// What ends of a ring and of other patterns are told of each other, as an agent numbers its groups.
+    #[test]
+    fn each_group_learns_of_its_peer_and_of_no_other() {
+        for (pattern, ends) in
+            [(Pattern::BothWays, 2), (Pattern::BothWays, 3), (Pattern::BothWays, 9), (Pattern::Incast, 4)]
+        {
+            let parts = pattern.parts(ends, Shape::SMALL, Mtu::ALL[0]);
+            // The first QP tells of whom it is.
+            let group = |end: usize, flow: usize, role: Role| GroupEndpoint {
+                id: GroupId { flow, role },
+                gid: [0; 16],
+                lid: 0,
+                needs_grh: false,
+                reads: 1,
+                qps: vec![QpEndpoint { qpn: end as u32, psn: parts[end].flows[flow] as u32, mrs: Vec::new() }],
+            };
+            let groups: Vec<Vec<GroupEndpoint>> = (0..ends)
+                .map(|end| {
+                    let flows = parts[end].workload.flows.iter().enumerate();
+                    let own = flows.flat_map(|(flow, of)| {
+                        let requester = (of.from == parts[end].host).then(|| group(end, flow, Role::Requester));
+                        let responder = (of.to == parts[end].host).then(|| group(end, flow, Role::Responder));
+                        requester.into_iter().chain(responder)
+                    });
+                    own.collect()
+                })
+                .collect();
+            let ready: Vec<(&Part, &Vec<GroupEndpoint>)> = parts.iter().zip(&groups).collect();
+            for (end, own) in groups.iter().enumerate() {
+                let peers = parts[end].peers(own, &ready);
+                assert_eq!(peers.len(), own.len(), "{pattern:?} of {ends}");
+                for mine in own {
+                    let peer = peers.iter().find(|peer| peer.id == mine.id.peer()).expect("its peer");
+                    let [from, to] = pattern.flows(ends)[peer.qps[0].psn as usize];
+                    let expected = if mine.id.role == Role::Requester { (end, to) } else { (from, end) };
+                    assert_eq!((from, to), expected, "{pattern:?} of {ends}");
+                    assert_eq!(peer.qps[0].qpn as usize, if from == end { to } else { from });
+                }
+            }
+        }
+    }
 }
