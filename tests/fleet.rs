@@ -294,3 +294,23 @@ fn a_plan_of_the_past_leaves_out_checks_and_says_what_remains() {
         / said["auto"]["choice"]["probability"].as_f64().expect("a number");
     assert!((left - 0.25).abs() < 1e-9, "{said}");
 }
+
+#[test]
+fn checks_that_no_host_can_do_say_nothing_of_hosts_and_batches_measure_neighbours() {
+    let bench = Bench::new();
+    let _fleet = fleet(&bench, 9, |host| if host == 4 { Wrong::Slow } else { Wrong::Nothing });
+    let plan = "doctor,ring,batches_4,loopback_write";
+    let ran = bench.run(&["qualify", "run", "hosts.yaml", "--plan", plan, "--db", "k.db", "--json"]);
+    let verdict = ran.json();
+    assert_eq!((not_in(&verdict), ran.status), (out([4]), Some(1)), "{}", ran.stdout);
+    // The files of this machine have no device of a model, which has one peer at a time.
+    let why = |check: &str| verdict["without"][check].as_str().expect("a reason").to_owned();
+    assert!(why("doctor").contains("no host can do it: its agent has the device"), "{}", why("doctor"));
+    assert!(why("ring").contains("one peer at a time"), "{}", why("ring"));
+    let units = units(&bench);
+    let count = |check: &str| {
+        units.iter().filter(|unit| unit.starts_with(&format!("\"{check}\""))).collect::<BTreeSet<_>>().len()
+    };
+    assert_eq!((count("doctor"), count("loopback_write")), (9, 9), "{units:?}");
+    assert!(count("pair") >= 6 + 10, "{units:?}");
+}

@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod auto;
 pub mod command;
+mod doctor;
 pub mod health;
 pub mod import;
 pub mod inventory;

@@ -68,7 +68,8 @@ fn numbered(name: &str, begin: &str, of: std::ops::RangeInclusive<usize>) -> Opt
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Names of checks or of plans: `quick`, `full`, `loopback_write`, `pair` (one of each host for each distance),
-    /// `batches_8` (all pairs of each eight hosts), `all_pairs`, `ring`, `incast_3`. Commands follow.
+    /// `batches_8` (all pairs of each eight hosts), `all_pairs`, `ring`, `incast_3`, `doctor`. Commands
+    /// follow.
     #[serde(default)]
     pub checks: Vec<String>,
     /// Programs that are run for each host.
@@ -85,7 +86,7 @@ pub enum PlanError {
     /// It has a check that nobody knows.
     #[error(
         "no check `{0}`: write quick, full, or some of loopback_write, loopback_read, loopback_send, pair, batches_8, \
-         all_pairs, ring and incast_3, with commas between; or name a file of format plan/1"
+         all_pairs, ring, incast_3 and doctor, with commas between; or name a file of format plan/1"
     )]
     Unknown(String),
 }
@@ -155,8 +156,16 @@ impl Plan {
         Ok(checks)
     }
 
+    /// Whether hosts examine themselves.
+    pub fn has_doctor(&self) -> bool {
+        self.checks.iter().any(|check| check == DOCTOR)
+    }
+
     /// Whether it has all checks of another one; all pairs are more than some.
     pub fn covers(&self, other: &Self) -> bool {
+        if other.has_doctor() && !self.has_doctor() {
+            return false;
+        }
         let (Ok(mine), Ok(theirs)) = (self.checks(), other.checks()) else { return false };
         let has = |check: FleetCheck| mine.iter().any(|(_, one)| *one == check);
         theirs.into_iter().all(|(_, check)| match check {
@@ -194,6 +203,8 @@ pub fn plan_name(check: &str) -> &str {
 
 /// Whichever pairs were planned, more of them may tell, so that their units have one name.
 const PAIR: &str = "pair";
+/// The check that moves no traffic, and its units: hosts examine themselves.
+pub const DOCTOR: &str = "doctor";
 /// The check and its units.
 pub const RING: &str = "ring";
 
@@ -202,6 +213,8 @@ fn of_name(name: &str) -> Result<Vec<(String, FleetCheck)>, PlanError> {
     let names: &[&str] = match name {
         "quick" => &["loopback_write", "pair"],
         "full" => &FULL,
+        // No unit of traffic.
+        DOCTOR => &[],
         name => &[name],
     };
     let one = |name: &&str| match *name {
@@ -448,6 +461,7 @@ mod tests {
         let each: BTreeSet<(usize, usize)> = pairs.iter().copied().collect();
         assert_eq!((each.len(), each.intersection(&of_batches).count()), (pairs.len(), 6 + 6 + 1));
         let covers = |one: &str, other: &str| Plan::named(one).unwrap().covers(&Plan::named(other).unwrap());
+        assert!(!covers("full", "doctor,quick") && covers("full,doctor", "doctor,quick"));
         assert!(covers("full", "batches_8") && !covers("batches_8", "pair") && !covers("full", "ring"));
         assert!(Plan::named("batches_1").is_err() && Plan::named("batches_65").is_err());
     }

@@ -9,8 +9,9 @@ use kelpie_criteria::{Criteria, FleetJudge, FleetVerdict, LearnError, LearnOptio
 use kelpie_store::{QualificationId, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::doctor;
 use crate::inventory::Inventory;
-use crate::plan::{FleetMap, Plan, PlannedUnit};
+use crate::plan::{DOCTOR, FleetMap, Plan, PlannedUnit};
 use crate::ring;
 use crate::scan::{Journal, Scan, ScanProgress};
 use crate::traffic::SampleTimes;
@@ -38,6 +39,10 @@ pub struct QualificationDocument {
 impl QualificationDocument {
     /// One of this version.
     pub fn new(inventory: Inventory, plan: Plan, criteria: Criteria, options: LearnOptions) -> Self {
+        let mut criteria = criteria;
+        if plan.has_doctor() {
+            criteria.metrics.entry(DOCTOR.to_owned()).or_insert_with(doctor::criterion);
+        }
         Self { version: VERSION, inventory, plan, criteria, options }
     }
 }
@@ -151,8 +156,18 @@ impl Qualification {
         let document = self.document.clone();
         let map = FleetMap::new(&document.inventory, &document.plan);
         let planned = map.units()?;
+        let keys = keys(&document, &planned);
         let runtime = kelpie_agent::with_one_worker()?;
         kelpie_agent::most_files();
+        if document.plan.has_doctor() {
+            let (store, units) = (&mut self.store, &mut self.units);
+            let hosts = {
+                let done = done(units);
+                document.inventory.hosts.iter().filter(|host| !done.contains(&doctor::key(host))).collect()
+            };
+            let mut journal = StoreJournal { id: self.id, map: &map, store, units, witness };
+            runtime.block_on(doctor::run(&document.inventory, hosts, at_once, &mut journal))?;
+        }
         let mut scan = Scan::new(&document.inventory, &document.plan, times, at_once);
         let mut next: Vec<PlannedUnit> = {
             let done = done(&self.units);
@@ -173,10 +188,10 @@ impl Qualification {
         }
         // An agent that does not answer is not waited for.
         runtime.shutdown_background();
-        let verdict = verdict_of(&document, &planned, &self.units).map_err(by_floor)?;
+        let verdict = verdict_of(&document, &keys, &self.units).map_err(by_floor)?;
         // Who serves somebody else now may be asked later.
         let done = done(&self.units);
-        let is_whole = !is_stopped && planned.iter().all(|unit| done.contains(&unit.key));
+        let is_whole = !is_stopped && keys.iter().all(|key| done.contains(key));
         if is_whole {
             self.store.end_qualification(self.id, &serde_json::to_string(&verdict)?)?;
         }
@@ -221,7 +236,7 @@ struct VersionOnly {
 /// All nodes are below a floor, an option breaks a rule, or a check is unknown.
 pub fn verdict_so_far(document: &QualificationDocument, units: &[Unit]) -> anyhow::Result<FleetVerdict> {
     let planned = FleetMap::new(&document.inventory, &document.plan).units()?;
-    verdict_of(document, &planned, units).map_err(by_floor)
+    verdict_of(document, &keys(document, &planned), units).map_err(by_floor)
 }
 
 /// What was measured is not lost with a floor that nothing reaches.
@@ -234,12 +249,18 @@ fn by_floor(error: LearnError) -> anyhow::Error {
     }
 }
 
+/// All units that were planned, those without traffic first.
+fn keys(document: &QualificationDocument, planned: &[PlannedUnit]) -> Vec<UnitKey> {
+    let examined = document.inventory.hosts.iter().filter(|_| document.plan.has_doctor()).map(doctor::key);
+    examined.chain(planned.iter().map(|unit| unit.key.clone())).collect()
+}
+
 fn verdict_of(
     document: &QualificationDocument,
-    planned: &[PlannedUnit],
+    planned: &[UnitKey],
     units: &[Unit],
 ) -> Result<FleetVerdict, LearnError> {
-    let hosts = names(document);
+    let (hosts, units) = (names(document), &doctor::last(units)[..]);
     let mut verdict = FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.verdict();
     for (host, count) in lacking(planned, units) {
         verdict.lacks(&host, count, "the run ended before");
@@ -262,11 +283,11 @@ fn done(units: &[Unit]) -> BTreeSet<&UnitKey> {
 }
 
 /// Units of each host that were planned and not done.
-fn lacking(planned: &[PlannedUnit], units: &[Unit]) -> BTreeMap<String, usize> {
+fn lacking(planned: &[UnitKey], units: &[Unit]) -> BTreeMap<String, usize> {
     let done: BTreeSet<&UnitKey> = units.iter().map(|unit| &unit.key).collect();
     let mut lacking = BTreeMap::new();
-    for unit in planned.iter().filter(|unit| !done.contains(&unit.key)) {
-        for host in &unit.key.hosts {
+    for key in planned.iter().filter(|key| !done.contains(key)) {
+        for host in &key.hosts {
             *lacking.entry(host.clone()).or_default() += 1;
         }
     }

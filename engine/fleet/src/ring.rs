@@ -11,8 +11,8 @@ use crate::plan::{FleetMap, PlannedUnit, RING};
 const PAIR_METRICS: &str = "pair_";
 const RING_METRICS: &str = "ring_";
 
-/// A unit with the names of its metrics: connections of a ring are measured as pairs are, and have the distance of their
-/// own ends.
+/// A unit with the names of its metrics: connections of a ring are measured as pairs are, and have the distance of
+/// their own ends.
 pub fn named(map: &FleetMap<'_>, mut unit: Unit) -> Unit {
     let Outcome::Values(values) = &mut unit.outcome else { return unit };
     for value in values.iter_mut().filter(|_| unit.key.check == RING) {
