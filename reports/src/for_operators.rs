@@ -4,3 +4,4 @@ pub mod fleet;
 pub mod host;
 pub mod job;
 pub mod job_event;
+pub mod paths;
