@@ -20,6 +20,8 @@ enum Wrong {
     Nothing,
     /// Its cable is slower.
     Slow,
+    /// Two weaknesses of its model are mended.
+    Mended,
     Fault(&'static str),
     /// Nobody listens.
     Absent,
@@ -33,6 +35,9 @@ fn fleet(bench: &Bench, hosts: usize, wrong: impl Fn(usize) -> Wrong) -> Simulat
         model.set("sampling.noise", "0.005").expect("a parameter");
         if wrong == Wrong::Slow {
             model.set("port.line_rate_gbps", "100").expect("a parameter");
+        }
+        if wrong == Wrong::Mended {
+            [11, 12].iter().for_each(|anomaly| model.fix(*anomaly).expect("it has a fix"));
         }
         model
     };
@@ -249,7 +254,7 @@ fn a_thousand_agents_are_judged_in_a_minute_and_200_mib() {
 #[test]
 fn a_plan_of_the_past_leaves_out_checks_and_says_what_remains() {
     let bench = Bench::new();
-    let _fleet = fleet(&bench, 6, |_| Wrong::Nothing);
+    let _fleet = fleet(&bench, 4, |_| Wrong::Nothing);
     let run = |more: &[&str]| {
         let words = ["qualify", "run", "hosts.yaml", "--plan", "auto", "--db", "k.db", "--json"];
         let ran = bench.run(&[&words, more].concat());
@@ -270,7 +275,7 @@ fn a_plan_of_the_past_leaves_out_checks_and_says_what_remains() {
             let _ = writeln!(past, r#"{{"kind": "found", "check": "{check}", "defect": {defect}}}"#);
         }
     }
-    for host in 0..6 {
+    for host in 0..4 {
         let _ = writeln!(past, r#"{{"kind": "observed", "node": "n{host}", "begin": 1000, "end": 1336}}"#);
         let _ = writeln!(
             past,
@@ -313,4 +318,32 @@ fn checks_that_no_host_can_do_say_nothing_of_hosts_and_batches_measure_neighbour
     };
     assert_eq!((count("doctor"), count("loopback_write")), (9, 9), "{units:?}");
     assert!(count("pair") >= 6 + 10, "{units:?}");
+}
+
+/// Campaigns over the pairs of an inventory: what one pair finds is measured on the others.
+#[test]
+fn campaigns_of_pairs_say_which_pairs_show_a_finding() {
+    let bench = Bench::new();
+    let agents = fleet(&bench, 5, |host| if host / 2 == 1 { Wrong::Mended } else { Wrong::Nothing });
+    let file = std::fs::read_to_string(bench.path("hosts.yaml")).expect("it was written");
+    bench.write("hosts.yaml", file + "session: {warm_up_ms: 60, sample_ms: 20, samples: 4, drain_ms: 10}\n");
+    let words = ["campaign", "run", "--subsystem", "hosts.yaml", "--budget", "20", "--db", "k.db"];
+    let ran = bench.run(&[&words[..], &["--json"]].concat());
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("n4 has no partner"), "{}", ran.stderr);
+    let said = ran.json();
+    let campaigns: BTreeSet<i64> =
+        said["pairs"].as_array().expect("pairs").iter().map(|pair| pair["campaign"].as_i64().expect("one")).collect();
+    assert_eq!(campaigns, [1, 2].into(), "{said}");
+    let on = |key: &str, pairs: &[&str]| {
+        let findings = said["findings"].as_array().expect("findings");
+        findings.iter().filter(|finding| finding[key] == serde_json::json!(pairs)).count()
+    };
+    assert!(on("seen_on", &["n0+n1"]) > 0 && on("not_on", &["n2+n3"]) > 0, "{said}");
+    assert_eq!(on("unknown_on", &[]), said["findings"].as_array().map_or(0, Vec::len), "{said}");
+    assert_eq!(bench.json(0, &["campaign", "show", "2", "--db", "k.db"])["experiments"], Value::from(20));
+    // A pair whose agents are gone costs the others nothing.
+    drop(agents);
+    let ran = bench.run(&words);
+    assert!(ran.status == Some(2) && ran.stdout.contains("n2+n3: "), "{ran:?}");
 }

@@ -53,6 +53,12 @@ impl Timing {
         self.warm_up_ms + self.sample_ms * u64::from(self.samples)
     }
 
+    /// Each key that breaks a rule, with the rule.
+    pub fn broken_rules(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let outside = self.bounds().into_iter().filter(|(_, value, least, most)| !(least..=most).contains(&value));
+        outside.map(|(key, value, least, most)| (key, format!("{value} is outside {least} to {most}")))
+    }
+
     /// Each number with its bounds, for checks of input.
     pub fn bounds(&self) -> [(&'static str, u64, u64, u64); 6] {
         [

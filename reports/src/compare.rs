@@ -122,14 +122,16 @@ pub fn compare<E>(
     Ok(all)
 }
 
+/// Whether two findings, of any campaigns, are the same weakness.
+pub fn is_one_weakness(one: &FindingRecord, other: &FindingRecord) -> bool {
+    let holds = |region: &FindingRecord, workload: &Workload| region.mfs.contains(workload);
+    one.symptom == other.symptom && (holds(one, &other.workload) || holds(other, &one.workload))
+}
+
 /// The finding of the other campaign that is the same weakness; equal conditions before overlapping ones, of those the
 /// one with the same workload, and of those the one with the same number.
 fn counterpart<'f>(finding: &FindingRecord, others: &'f [FindingRecord]) -> Option<&'f FindingRecord> {
-    let holds = |region: &FindingRecord, workload: &Workload| region.mfs.contains(workload);
-    let overlap = |other: &&FindingRecord| {
-        other.symptom == finding.symptom && (holds(other, &finding.workload) || holds(finding, &other.workload))
-    };
-    others.iter().filter(overlap).min_by_key(|other| {
+    others.iter().filter(|other| is_one_weakness(other, finding)).min_by_key(|other| {
         (other.mfs != finding.mfs, other.workload != finding.workload, other.number != finding.number)
     })
 }

@@ -23,6 +23,7 @@ pub enum CampaignCommand {
         kelpie campaign run --subsystem sim:F\n  \
         kelpie campaign run --subsystem sim:H --space rpc-library --algorithm random --time 5m\n  \
         kelpie campaign run --subsystem pair.yaml --budget 2000 --gate --json > findings.json\n  \
+        kelpie campaign run --subsystem hosts.yaml --time 30m   (an inventory: each pair of its hosts)\n  \
         kelpie campaign run --subsystem pair.yaml --gate --gate-severity 0.3 --gate-baseline accepted.yaml"
     )]
     Run(RunArgs),

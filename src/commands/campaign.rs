@@ -8,6 +8,8 @@ use kelpie_campaign::document::{self, CampaignContents, Wanted};
 use kelpie_campaign::text as findings_text;
 use kelpie_campaign::{CampaignLimits, CampaignParts, StopReason};
 use kelpie_examine::subsystem::OpenedSubsystem;
+use kelpie_fleet::campaigns::{self, PairsSearch};
+use kelpie_fleet::inventory::Inventory;
 use kelpie_monitor::Bounds;
 use kelpie_reports::explained::{self, Explained};
 use kelpie_reports::gate::{Gate, Ruling};
@@ -36,13 +38,13 @@ use crate::stop;
 /// Begins a campaign.
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let space = inputs::read_space(&args.space)?;
+    if let Some(inventory) = campaigns::inventory_named(&args.subsystem.subsystem)? {
+        return run_pairs(&inventory, &space, args, common);
+    }
     let gate = args.gate.read()?;
     let mut opened = args.subsystem.open()?;
     let seed = common.seed_or_default();
-    let budget = match args.limits {
-        cli::LimitArgs { budget: None, time: None, .. } => Some(DEFAULT_BUDGET),
-        cli::LimitArgs { budget, .. } => budget,
-    };
+    let budget = budget(args.limits);
     let bounds = opened.subsystem().bounds();
     let database = args.database.database()?;
     let mut store = Store::create(&database)?;
@@ -86,6 +88,47 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         &mut opened,
         &EndDisplay { json: common.json, gate: args.gate.gate.then_some(gate) },
     )
+}
+
+fn budget(limits: cli::LimitArgs) -> Option<u64> {
+    if limits.time.is_some() { limits.budget } else { limits.budget.or(Some(DEFAULT_BUDGET)) }
+}
+
+/// Runs a campaign on each pair of an inventory.
+fn run_pairs(inventory: &Inventory, space: &Space, args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
+    if args.gate.gate || args.seed_findings || args.paths || args.label.label().is_some() {
+        bail!("--gate, --seed-findings, --paths, --name and --note are of the campaign of one pair: leave them out");
+    }
+    let (pairs, left) = campaigns::pairs(inventory);
+    if pairs.is_empty() {
+        bail!("the inventory has no two hosts with a NIC of the same rail");
+    }
+    left.iter().for_each(|host| note(&format!("{host} has no partner, and is not measured")));
+    let stop = stop::on_signals("stopping after these experiments; interrupt again to stop now")?;
+    let limits = CampaignLimits {
+        budget: budget(args.limits),
+        deadline: args.limits.time.map(|time| Instant::now() + time),
+        host_patience: args.limits.host_patience,
+        stop: &stop,
+    };
+    let search = PairsSearch {
+        space: (space, &args.space),
+        algorithm: args.algorithm,
+        signal: args.signal,
+        seed: common.seed_or_default(),
+        reduce_host_failures: args.reduce_host_failures,
+        limits,
+    };
+    let database = args.database.database()?;
+    drop(Store::create(&database)?);
+    let found = campaigns::run(&database, pairs, &search, &note);
+    if common.json {
+        print_json(&found)?
+    } else {
+        print(&found.text())?
+    }
+    note(&format!("database {database}"));
+    Ok(if found.is_whole() { exit::HEALTHY } else { exit::failed() })
 }
 
 /// Goes on with a campaign.

@@ -93,7 +93,7 @@ pub fn import(sources: &Sources, options: &ImportOptions) -> Result<Imported, Im
         notes.extend(some(&without, &format!("in {name} alone, and left out")));
     }
     let hosts = hosts.into_iter().map(|host| inventory_host(host, &nics, options)).collect();
-    let inventory = Inventory { hosts, tls: None, plain: false };
+    let inventory = Inventory { hosts, tls: None, plain: false, session: None };
     // The rules are those of the file.
     let text = inventory.to_yaml()?;
     let inventory = Inventory::from_bytes(Path::new("the inventory"), text.as_bytes())?;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use kelpie_agent::{Security, TlsFiles};
+use kelpie_engine::timing::Timing;
 use kelpie_engine::verbs_host::{Port, Tuning};
 use kelpie_spaces::document::utf8;
 use kelpie_spaces::{DocumentError, read_tagged};
@@ -49,6 +50,9 @@ pub struct Inventory {
     /// Plain TCP to other machines, because the network between is trusted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain: bool,
+    /// How long warm-up, samples and drain of campaigns over its pairs take; if it is absent, as in a pair file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Timing>,
 }
 
 /// A host.
@@ -246,6 +250,8 @@ impl Inventory {
             }
         }
         broken.extend(Security::broken_rule(self.tls.as_ref(), self.plain));
+        let of_session = self.session.iter().flat_map(|session| session.broken_rules().collect::<Vec<_>>());
+        broken.extend(of_session.map(|(key, rule)| (format!("session.{key}"), rule)));
         broken
     }
 }

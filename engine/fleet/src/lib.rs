@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod auto;
+pub mod campaigns;
 pub mod command;
 mod doctor;
 pub mod health;

@@ -290,7 +290,7 @@ impl<'i> FleetMap<'i> {
     }
 
     /// Hosts in order of pod and leaf, so that neighbours stand side by side.
-    fn by_place(&self) -> Vec<usize> {
+    pub fn by_place(&self) -> Vec<usize> {
         let mut hosts: Vec<usize> = (0..self.inventory.hosts.len()).collect();
         hosts.sort_by_key(|host| (self.positions[*host], *host));
         hosts

@@ -216,9 +216,7 @@ impl PairFile {
                 broken.push(("bounds.run_to_run".to_owned(), rule));
             }
         }
-        let outside = self.session.bounds().into_iter().filter(|(_, value, min, max)| value < min || value > max);
-        let said = |(key, value, min, max)| (format!("session.{key}"), format!("{value} is outside {min} to {max}"));
-        broken.extend(outside.map(said));
+        broken.extend(self.session.broken_rules().map(|(key, rule)| (format!("session.{key}"), rule)));
         broken
     }
 }
