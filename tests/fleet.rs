@@ -106,6 +106,13 @@ fn a_quick_scan_names_hosts_that_are_slow_hang_lie_die_or_are_absent_and_judges_
     }
     let shown = bench.run(&["qualify", "show", "--db", "k.db", "--json"]);
     assert_eq!(shown.json(), verdict);
+    // A later report has what was said before; one without a run before it has no history.
+    let plan = ["qualify", "run", "hosts.yaml", "--plan", "loopback_write", "--db", "k.db", "--report", "second"];
+    bench.run(&plan);
+    let page = |folder: &str| std::fs::read_to_string(bench.path(folder).join("index.html")).expect("a page");
+    let second = page("second");
+    assert!(second.contains("History") && second.contains("out: pair_bandwidth"), "{second}");
+    assert!(!page("report").contains("History"));
 }
 
 #[test]

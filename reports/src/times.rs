@@ -6,7 +6,11 @@ use kelpie_store::CampaignClock;
 
 /// When a campaign began, in UTC.
 pub fn started(clock: CampaignClock) -> String {
-    let since = clock.started_unix_ms.and_then(|ms| u64::try_from(ms / 1000).ok());
+    utc(clock.started_unix_ms.and_then(|ms| u64::try_from(ms / 1000).ok()))
+}
+
+/// A moment in UTC. Units: seconds since 1970.
+pub fn utc(since: Option<u64>) -> String {
     // The last second of the year 9999, beyond which the form has no date.
     let known = since.filter(|seconds| *seconds < 253_402_300_800);
     known.map_or_else(

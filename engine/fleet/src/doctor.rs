@@ -54,7 +54,8 @@ pub fn last(units: &[Unit]) -> Vec<Unit> {
     others.into_iter().chain(ill).cloned().collect()
 }
 
-/// Asks these hosts, so many at once at most; comes back when all were asked, or those that were begun if it is to stop.
+/// Asks these hosts, so many at once at most; comes back when all were asked, or, if it is to stop, those that were
+/// begun.
 ///
 /// # Errors
 /// The journal's.

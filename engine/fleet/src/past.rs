@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kelpie_criteria::{FleetState, FleetVerdict, NodeQualification};
+use kelpie_reports::qualification::EarlierRun;
 use kelpie_store::{QualificationId, Store};
 
 use crate::plan::Plan;
@@ -40,4 +41,13 @@ pub fn past_runs(store: &mut Store) -> anyhow::Result<Vec<PastRun>> {
         (document.version == VERSION).then_some(run)
     });
     Ok(runs.collect())
+}
+
+/// Those before one, for its report.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn before(store: &mut Store, id: QualificationId) -> anyhow::Result<Vec<EarlierRun>> {
+    let earlier = past_runs(store)?.into_iter().filter(|run| run.id.0 < id.0);
+    Ok(earlier.map(|run| EarlierRun { run: run.id.0, began: run.began, nodes: run.nodes }).collect())
 }

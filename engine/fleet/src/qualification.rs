@@ -87,6 +87,8 @@ pub struct Qualified {
     pub is_whole: bool,
     /// All units, in the order in which they were over.
     pub units: Vec<Unit>,
+    /// Where all of it is.
+    pub store: Store,
 }
 
 /// Keeps units in the store.
@@ -195,7 +197,7 @@ impl Qualification {
         if is_whole {
             self.store.end_qualification(self.id, &serde_json::to_string(&verdict)?)?;
         }
-        Ok(Qualified { verdict, is_whole, units: self.units })
+        Ok(Qualified { verdict, is_whole, units: self.units, store: self.store })
     }
 }
 

@@ -9,6 +9,7 @@ use kelpie_criteria::{
 use kelpie_text::natural;
 use maud::{Markup, html};
 
+use super::history::{EarlierRun, history};
 use super::reason::value;
 use crate::site::page::{page, wide};
 
@@ -18,7 +19,7 @@ const MOST_HOSTS: usize = 64;
 const COLUMNS: usize = 40;
 
 /// The page.
-pub fn html(run: i64, verdict: &FleetVerdict, units: &[Unit]) -> String {
+pub fn html(run: i64, verdict: &FleetVerdict, units: &[Unit], earlier: &[EarlierRun]) -> String {
     let [out, unknown, well] = [FleetState::Out, FleetState::Unknown, FleetState::In].map(|state| verdict.count(state));
     let title = format!("Qualification {run}: {out} out, {unknown} unknown, {well} in");
     // As they were judged.
@@ -28,6 +29,7 @@ pub fn html(run: i64, verdict: &FleetVerdict, units: &[Unit]) -> String {
     let content = html! {
         (nodes(verdict))
         (between(verdict))
+        (history(run, verdict, earlier))
         @for (metric, values) in by_pairs(&metrics) { (heat_map(verdict, &metric, &values)) }
         h2 { "Metrics" }
         @for (metric, values) in &metrics { (distribution(verdict, metric, values)) }

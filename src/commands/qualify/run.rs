@@ -11,6 +11,7 @@ use kelpie_criteria::{FleetState, FleetVerdict, LearnOptions, Unit};
 use kelpie_examine::files::{read_file, read_file_up_to};
 use kelpie_fleet::auto::{Auto, Wanted};
 use kelpie_fleet::inventory::Inventory;
+use kelpie_fleet::past::before;
 use kelpie_fleet::plan::Plan;
 use kelpie_fleet::qualification::{ALPHAS, Qualification, QualificationDocument, Witness, read, verdict_so_far};
 use kelpie_fleet::scan::ScanProgress;
@@ -91,7 +92,7 @@ pub fn show(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
         Some(said) => serde_json::from_str(&said)?,
         None => verdict_so_far(&document, &units)?,
     };
-    say(QualifiedDocument { qualification: id, auto: None, verdict: &said }, &units, &args.how, common)
+    say(QualifiedDocument { qualification: id, auto: None, verdict: &said }, &units, &mut store, &args.how, common)
 }
 
 fn go_on(qualification: Qualification, auto: Option<&Auto>, how: &HowArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -105,12 +106,13 @@ fn go_on(qualification: Qualification, auto: Option<&Auto>, how: &HowArgs, commo
         stopped: stop::on_signals("stopping after the units that were begun; once more ends at once")?,
         end: how.time.map(|time| Instant::now() + time),
     };
-    let qualified = qualification.run(SampleTimes::default(), how.at_once.into(), &mut watched)?;
+    let mut qualified = qualification.run(SampleTimes::default(), how.at_once.into(), &mut watched)?;
     watched.bar.close();
     if !qualified.is_whole {
         note(&format!("not whole yet: `{again}` goes on"));
     }
-    say(QualifiedDocument { qualification: id, auto, verdict: &qualified.verdict }, &qualified.units, how, common)
+    let said = QualifiedDocument { qualification: id, auto, verdict: &qualified.verdict };
+    say(said, &qualified.units, &mut qualified.store, how, common)
 }
 
 struct Watched {
@@ -138,7 +140,13 @@ struct QualifiedDocument<'v> {
     verdict: &'v FleetVerdict,
 }
 
-fn say(said: QualifiedDocument<'_>, units: &[Unit], how: &HowArgs, common: Common) -> anyhow::Result<ExitCode> {
+fn say(
+    said: QualifiedDocument<'_>,
+    units: &[Unit],
+    store: &mut Store,
+    how: &HowArgs,
+    common: Common,
+) -> anyhow::Result<ExitCode> {
     let QualifiedDocument { qualification: id, verdict, .. } = said;
     if common.json {
         print_json(&said)?;
@@ -146,7 +154,8 @@ fn say(said: QualifiedDocument<'_>, units: &[Unit], how: &HowArgs, common: Commo
         print(&report::text(id.0, verdict))?;
     }
     if let Some(folder) = &how.report {
-        report::write(folder, id.0, verdict, units).with_context(|| folder.display().to_string())?;
+        report::write(folder, id.0, verdict, units, &before(store, id)?)
+            .with_context(|| folder.display().to_string())?;
         note(&format!("report {}", folder.display()));
     }
     Ok(match verdict.count(FleetState::Out) {
