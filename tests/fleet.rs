@@ -354,3 +354,23 @@ fn campaigns_of_pairs_say_which_pairs_show_a_finding() {
     let ran = bench.run(&words);
     assert!(ran.status == Some(2) && ran.stdout.contains("n2+n3: "), "{ran:?}");
 }
+
+/// A weakness of one host is a fault, and one of all hosts is what they are.
+#[test]
+fn a_campaign_of_a_plan_names_the_host_and_the_finding() {
+    let bench = Bench::new();
+    let _fleet = fleet(&bench, 5, |host| if host == 1 { Wrong::Nothing } else { Wrong::Mended });
+    let file = std::fs::read_to_string(bench.path("hosts.yaml")).expect("it was written");
+    bench.write("hosts.yaml", file + "session: {warm_up_ms: 60, sample_ms: 20, samples: 4, drain_ms: 10}\n");
+    bench.write(
+        "plan.yaml",
+        "kelpie: plan/1\nchecks: [loopback_write]\ncampaigns: [{name: app, space: full, budget: 20}]\n",
+    );
+    let ran = bench.run(&["qualify", "run", "hosts.yaml", "--plan", "plan.yaml", "--db", "k.db", "--json"]);
+    let verdict = ran.json();
+    assert_eq!((not_in(&verdict), ran.status), (out([1]), Some(1)), "{}", ran.stdout);
+    let fault = &verdict["nodes"]["n1"]["faults"][0];
+    assert_eq!(fault["check"], "app", "{fault}");
+    let detail = fault["detail"].as_str().expect("words");
+    assert!(detail.starts_with("finding ") && detail.contains("it shows with n"), "{detail}");
+}

@@ -22,7 +22,7 @@ use kelpie_text::{Table, clean, plural};
 use serde::Serialize;
 
 use crate::inventory::{Inventory, InventoryHost};
-use crate::plan::{FleetMap, Plan};
+use crate::place::by_place;
 
 /// Pairs that are measured at once at most; others wait. Source: our choice; each has a thread and two connections.
 const MOST_AT_ONCE: usize = 64;
@@ -41,8 +41,7 @@ pub fn inventory_named(subsystem: &str) -> anyhow::Result<Option<Inventory>> {
 
 /// Pairs of hosts that stand side by side, each host in one of them, and the host that is left over.
 pub fn pairs(inventory: &Inventory) -> (Vec<PairFile>, Option<String>) {
-    let plan = Plan { checks: Vec::new(), commands: Vec::new() };
-    let hosts = FleetMap::new(inventory, &plan).by_place();
+    let hosts = by_place(inventory);
     let (mut pairs, mut waiting): (Vec<PairFile>, Vec<&InventoryHost>) = (Vec::new(), Vec::new());
     for host in hosts.into_iter().map(|host| &inventory.hosts[host]) {
         // Of hosts without a rail in common, each waits for another one.
@@ -60,7 +59,7 @@ pub fn pairs(inventory: &Inventory) -> (Vec<PairFile>, Option<String>) {
 }
 
 /// Two hosts by the first rail that both have.
-fn pair(inventory: &Inventory, one: &InventoryHost, other: &InventoryHost) -> Option<PairFile> {
+pub(crate) fn pair(inventory: &Inventory, one: &InventoryHost, other: &InventoryHost) -> Option<PairFile> {
     let theirs: BTreeMap<u32, _> = other.ports().into_iter().collect();
     let (own, port) = one.ports().into_iter().find_map(|(rail, own)| Some((own, theirs.get(&rail)?.clone())))?;
     Some(PairFile {
@@ -128,6 +127,9 @@ pub struct SharedFinding {
     pub not_on: Vec<String>,
     /// Pairs on which that is not known.
     pub unknown_on: Vec<String>,
+    /// The finding that stands for it.
+    #[serde(skip)]
+    pub record: FindingRecord,
 }
 
 /// What campaigns of pairs came to.
@@ -232,6 +234,7 @@ pub fn run(
         seen_on: on(number, &[Repeated::Anomalous]),
         not_on: on(number, &[Repeated::Healthy]),
         unknown_on: on(number, &[Repeated::Unknown, Repeated::NotMeasured]),
+        record: record.clone(),
     });
     let mut findings: Vec<SharedFinding> = shared.collect();
     findings.sort_by_key(|found| std::cmp::Reverse(found.seen_on.len()));
@@ -379,7 +382,7 @@ fn merged(campaigns: &[Ended]) -> (Vec<Weakness>, Vec<Vec<usize>>) {
 }
 
 /// What a finding's workload shows on another pair.
-fn repeat(pair: &mut PairSubsystem, record: &FindingRecord, stop: &AtomicBool) -> Repeated {
+pub(crate) fn repeat(pair: &mut PairSubsystem, record: &FindingRecord, stop: &AtomicBool) -> Repeated {
     if stop.load(Ordering::Relaxed) {
         return Repeated::NotMeasured;
     }

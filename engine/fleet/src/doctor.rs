@@ -16,7 +16,7 @@ use kelpie_monitor::checks::CheckKind;
 use tokio::time::{Instant, timeout};
 
 use crate::inventory::{Inventory, InventoryHost};
-use crate::plan::DOCTOR;
+use crate::plan::{DOCTOR, Plan};
 use crate::scan::{Journal, LONGEST_ANSWER, ScanProgress};
 
 /// How long an agent may take, connected, for all of its ports. Source: our choice; it reads some hundred files.
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// What the reasons of hosts begin with whose agents did not answer: another answer may follow.
 const NO_AGENT: &str = "no agent: ";
 
-/// What a healthy host measures: one, if no check fails.
+/// What a healthy host measures by the doctor and by a campaign: one, if nothing is wrong.
 pub fn criterion() -> Criterion {
     Criterion {
         criterion: vec![1.0],
@@ -44,10 +44,12 @@ pub fn key(host: &InventoryHost) -> UnitKey {
     UnitKey { check: DOCTOR.to_owned(), hosts: vec![host.name.clone()], component: String::new() }
 }
 
-/// Units with those behind in which a check failed: a host that answers all else is no healthier for that.
-pub fn last(units: &[Unit]) -> Vec<Unit> {
+/// Units with those behind in which a check without traffic of its own failed: a host that answers all else is no
+/// healthier for that.
+pub fn last(plan: &Plan, units: &[Unit]) -> Vec<Unit> {
     let is_ill = |unit: &&Unit| {
-        unit.key.check == DOCTOR
+        let check = &unit.key.check;
+        (check == DOCTOR || plan.campaigns.iter().any(|campaign| campaign.name == *check))
             && matches!(&unit.outcome, Outcome::Failed(failure) if !failure.reason.starts_with(NO_AGENT))
     };
     let (ill, others): (Vec<&Unit>, Vec<&Unit>) = units.iter().partition(is_ill);
@@ -144,7 +146,6 @@ mod tests {
     use kelpie_criteria::{Criteria, FleetState, LearnOptions};
 
     use super::*;
-    use crate::plan::Plan;
     use crate::qualification::{QualificationDocument, verdict_so_far};
 
     fn check(kind: CheckKind, state: CheckState) -> Check {

@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod auto;
+pub mod campaign_check;
 pub mod campaigns;
 pub mod command;
 mod doctor;
@@ -10,6 +11,7 @@ pub mod import;
 pub mod inventory;
 mod measure;
 pub mod past;
+mod place;
 pub mod plan;
 pub mod qualification;
 mod ring;

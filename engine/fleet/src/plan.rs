@@ -1,6 +1,6 @@
 //! What a qualification does: checks, and the units that they come to on the hosts of an inventory. Pure.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use kelpie_criteria::UnitKey;
 use kelpie_spaces::document::utf8;
@@ -8,8 +8,10 @@ use kelpie_spaces::{DocumentError, Opcode, read_tagged};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::campaign_check::CampaignCheck;
 use crate::command::CommandCheck;
 use crate::inventory::{Inventory, InventoryHost};
+use crate::place::{by_place, positions};
 use crate::rounds::{Distance, Position, all_pairs, batches, quick_scan};
 
 /// Most senders of an incast. Source: our choice; as many as hosts of a large leaf.
@@ -64,7 +66,7 @@ fn numbered(name: &str, begin: &str, of: std::ops::RangeInclusive<usize>) -> Opt
 }
 
 /// Checks one after the other, format `plan/1`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Names of checks or of plans: `quick`, `full`, `loopback_write`, `pair` (one of each host for each distance),
@@ -75,6 +77,9 @@ pub struct Plan {
     /// Programs that are run for each host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CommandCheck>,
+    /// Short campaigns on pairs of neighbours, behind all else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub campaigns: Vec<CampaignCheck>,
 }
 
 /// Why a plan was refused.
@@ -100,7 +105,7 @@ impl Plan {
     /// # Errors
     /// The name that nobody knows.
     pub fn named(names: &str) -> Result<Self, PlanError> {
-        let plan = Self { checks: names.split(',').map(|name| name.trim().to_owned()).collect(), commands: Vec::new() };
+        let plan = Self { checks: names.split(',').map(|name| name.trim().to_owned()).collect(), ..Self::default() };
         plan.checks().map(|_| plan)
     }
 
@@ -137,8 +142,17 @@ impl Plan {
                 broken.push((format!("commands[{place}].name"), format!("`{}` is a check already", command.name)));
             }
         }
-        if self.checks.is_empty() && self.commands.is_empty() {
-            broken.push(("checks".to_owned(), "write at least one, or a command".to_owned()));
+        for (place, campaign) in self.campaigns.iter().enumerate() {
+            let of_campaign = campaign.broken_rules().into_iter();
+            broken.extend(of_campaign.map(|(key, rule)| (format!("campaigns[{place}].{key}"), rule)));
+            let others = self.campaigns[..place].iter().map(|other| &other.name);
+            let is_taken = others.chain(self.commands.iter().map(|other| &other.name)).any(|it| *it == campaign.name);
+            if is_taken || of_name(&campaign.name).is_ok() {
+                broken.push((format!("campaigns[{place}].name"), format!("`{}` is a check already", campaign.name)));
+            }
+        }
+        if self.checks.is_empty() && self.commands.is_empty() && self.campaigns.is_empty() {
+            broken.push(("checks".to_owned(), "write at least one, a command or a campaign".to_owned()));
         }
         broken
     }
@@ -163,7 +177,8 @@ impl Plan {
 
     /// Whether it has all checks of another one; all pairs are more than some.
     pub fn covers(&self, other: &Self) -> bool {
-        if other.has_doctor() && !self.has_doctor() {
+        let has_campaign = |campaign: &CampaignCheck| self.campaigns.contains(campaign);
+        if (other.has_doctor() && !self.has_doctor()) || !other.campaigns.iter().all(has_campaign) {
             return false;
         }
         let (Ok(mine), Ok(theirs)) = (self.checks(), other.checks()) else { return false };
@@ -179,7 +194,8 @@ impl Plan {
 
     /// Its checks and commands in a few words, as `named` reads them if there is no command.
     pub fn words(&self) -> String {
-        let names = self.checks.iter().chain(self.commands.iter().map(|command| &command.name));
+        let programs = self.commands.iter().map(|command| &command.name);
+        let names = self.checks.iter().chain(programs).chain(self.campaigns.iter().map(|campaign| &campaign.name));
         names.map(String::as_str).collect::<Vec<_>>().join(",")
     }
 
@@ -258,19 +274,9 @@ pub struct FleetMap<'i> {
 }
 
 impl<'i> FleetMap<'i> {
-    /// Of an inventory and a plan. Hosts without a leaf are at one that has no name.
+    /// Of an inventory and a plan.
     pub fn new(inventory: &'i Inventory, plan: &'i Plan) -> Self {
-        let mut leaves: BTreeMap<(Option<&str>, Option<&str>), usize> = BTreeMap::new();
-        let mut pods: BTreeMap<Option<&str>, usize> = BTreeMap::new();
-        let mut position = |host: &'i crate::inventory::InventoryHost| {
-            let (pod, leaf) = (host.pod.as_deref(), host.leaf.as_deref());
-            let (next_leaf, next_pod) = (leaves.len(), pods.len());
-            Position {
-                leaf: *leaves.entry((pod, leaf)).or_insert(next_leaf),
-                pod: *pods.entry(pod).or_insert(next_pod),
-            }
-        };
-        let positions = inventory.hosts.iter().map(&mut position).collect();
+        let positions = positions(inventory);
         let numbers = inventory.hosts.iter().enumerate().map(|(number, host)| (host.name.as_str(), number)).collect();
         let has_rails = inventory.hosts.iter().any(|host| host.ports().len() > 1);
         Self { inventory, plan, numbers, positions, has_rails }
@@ -287,13 +293,6 @@ impl<'i> FleetMap<'i> {
         let mut seen = HashSet::new();
         units.retain(|unit| seen.insert(unit.key.clone()));
         Ok(units)
-    }
-
-    /// Hosts in order of pod and leaf, so that neighbours stand side by side.
-    pub fn by_place(&self) -> Vec<usize> {
-        let mut hosts: Vec<usize> = (0..self.inventory.hosts.len()).collect();
-        hosts.sort_by_key(|host| (self.positions[*host], *host));
-        hosts
     }
 
     /// How far apart two hosts are.
@@ -322,7 +321,7 @@ impl<'i> FleetMap<'i> {
             FleetCheck::Pairs { of: PairsOf::Ring } => {
                 let ring = |rail: u32| -> Vec<usize> {
                     let hosts = of_rail(rail);
-                    self.by_place().into_iter().filter(|host| hosts.contains(host)).collect()
+                    by_place(self.inventory).into_iter().filter(|host| hosts.contains(host)).collect()
                 };
                 let rings = rails.iter().map(|rail| (ring(*rail), *rail));
                 let rings = rings.filter(|(hosts, _)| hosts.len() >= LEAST_OF_RING);
@@ -356,7 +355,7 @@ impl<'i> FleetMap<'i> {
 
     /// All pairs of each so many hosts.
     fn batches(&self, size: usize) -> Vec<Vec<(usize, usize)>> {
-        let hosts = self.by_place();
+        let hosts = by_place(self.inventory);
         let of_batch = |batch: Vec<usize>| {
             let named = |(one, other): (usize, usize)| (hosts[batch[one]], hosts[batch[other]]);
             all_pairs(batch.len()).into_iter().map(|round| round.into_iter().map(named).collect()).collect::<Vec<_>>()
@@ -501,7 +500,8 @@ mod tests {
     #[test]
     fn a_plan_has_names_and_programs_and_what_breaks_a_rule_is_named() {
         const GOOD: &str = "kelpie: plan/1\nchecks: [quick, incast_4]\ncommands:\n  \
-            - {name: fio, run: [ssh, \"{host}\", fio], timeout_seconds: 90}\n";
+            - {name: fio, run: [ssh, \"{host}\", fio], timeout_seconds: 90}\n\
+            campaigns: [{name: rpc, space: rpc-library, budget: 40}]\n";
         let read = |text: &str| Plan::from_bytes("plan.yaml", text.as_bytes());
         let plan = read(GOOD).expect("a good file");
         let inventory = inventory(6, 1);
@@ -515,6 +515,9 @@ mod tests {
             ("[ssh, \"{host}\", fio]", "[]", "commands[0].run: write the program"),
             ("timeout_seconds: 90", "pattern: \"(\"", "commands[0].pattern: "),
             ("timeout_seconds: 90", "pattern: x", "commands[0].pattern: write a named group"),
+            ("name: rpc", "name: fio", "campaigns[0].name: `fio` is a check already"),
+            ("rpc-library", "rpc", "campaigns[0].space: write one of the catalog"),
+            ("budget: 40", "budget: 0", "campaigns[0].budget: write 1 to"),
             ("timeout_seconds: 90", "timeout_seconds: 0", "commands[0].timeout_seconds: write 1 to"),
         ] {
             let error = read(&GOOD.replace(from, to)).expect_err(to).to_string();

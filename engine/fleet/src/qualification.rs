@@ -3,14 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use kelpie_criteria::{Criteria, FleetJudge, FleetVerdict, LearnError, LearnOptions, Unit, UnitKey};
+use kelpie_criteria::{
+    Criteria, FleetJudge, FleetVerdict, HostFailure, LearnError, LearnOptions, Outcome, Unit, UnitKey,
+};
 use kelpie_store::{QualificationId, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::campaign_check::CampaignCheck;
 use crate::doctor;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, InventoryHost};
 use crate::plan::{DOCTOR, FleetMap, Plan, PlannedUnit};
 use crate::ring;
 use crate::scan::{Journal, Scan, ScanProgress};
@@ -40,8 +46,9 @@ impl QualificationDocument {
     /// One of this version.
     pub fn new(inventory: Inventory, plan: Plan, criteria: Criteria, options: LearnOptions) -> Self {
         let mut criteria = criteria;
-        if plan.has_doctor() {
-            criteria.metrics.entry(DOCTOR.to_owned()).or_insert_with(doctor::criterion);
+        let doctor = plan.has_doctor().then(|| DOCTOR.to_owned());
+        for name in doctor.into_iter().chain(plan.campaigns.iter().map(|campaign| campaign.name.clone())) {
+            criteria.metrics.entry(name).or_insert_with(doctor::criterion);
         }
         Self { version: VERSION, inventory, plan, criteria, options }
     }
@@ -188,6 +195,18 @@ impl Qualification {
                 break;
             }
         }
+        // Campaigns have connections of their own.
+        drop(scan);
+        for check in &document.plan.campaigns {
+            if is_stopped {
+                break;
+            }
+            let units;
+            (units, is_stopped) = self.campaign(check, &document.inventory, witness);
+            let (store, known) = (&mut self.store, &mut self.units);
+            let mut journal = StoreJournal { id: self.id, map: &map, store, units: known, witness };
+            runtime.block_on(async { journal.keep(units) })?;
+        }
         // An agent that does not answer is not waited for.
         runtime.shutdown_background();
         let verdict = verdict_of(&document, &keys, &self.units).map_err(by_floor)?;
@@ -200,6 +219,42 @@ impl Qualification {
         Ok(Qualified { verdict, is_whole, units: self.units, store: self.store })
     }
 }
+
+impl Qualification {
+    /// The units of a campaign that are not done yet, and whether it was stopped.
+    fn campaign(&self, check: &CampaignCheck, inventory: &Inventory, witness: &mut dyn Witness) -> (Vec<Unit>, bool) {
+        let done = done(&self.units);
+        if inventory.hosts.iter().all(|host| done.contains(&check.key(&host.name))) {
+            return (Vec::new(), false);
+        }
+        let gone = ring::gone(&self.units);
+        let (lost, there): (Vec<_>, Vec<_>) =
+            inventory.hosts.iter().cloned().partition(|host| gone.contains(host.name.as_str()));
+        let stop = AtomicBool::new(false);
+        let there = Inventory { hosts: there, ..inventory.clone() };
+        let mut units = thread::scope(|scope| {
+            let running = scope.spawn(|| check.units(self.store.database(), &there, &stop, &|_| ()));
+            while !running.is_finished() {
+                if witness.stops() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                thread::sleep(LOOK);
+            }
+            running.join().expect("a campaign does not panic")
+        });
+        let is_stopped = units.is_empty() && !there.hosts.is_empty();
+        let skipped = |host: InventoryHost| Unit {
+            key: check.key(&host.name),
+            outcome: Outcome::Skipped(HostFailure { host: host.name, reason: "it failed before".to_owned() }),
+            seconds: 0.0,
+        };
+        units.extend(lost.into_iter().filter(|_| !is_stopped).map(skipped));
+        (units, is_stopped)
+    }
+}
+
+/// How often it is looked whether somebody wants to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What the store has of a qualification.
 ///
@@ -254,7 +309,9 @@ fn by_floor(error: LearnError) -> anyhow::Error {
 /// All units that were planned, those without traffic first.
 fn keys(document: &QualificationDocument, planned: &[PlannedUnit]) -> Vec<UnitKey> {
     let examined = document.inventory.hosts.iter().filter(|_| document.plan.has_doctor()).map(doctor::key);
-    examined.chain(planned.iter().map(|unit| unit.key.clone())).collect()
+    let hosts = &document.inventory.hosts;
+    let of_campaigns = document.plan.campaigns.iter().flat_map(|check| hosts.iter().map(|host| check.key(&host.name)));
+    examined.chain(planned.iter().map(|unit| unit.key.clone())).chain(of_campaigns).collect()
 }
 
 fn verdict_of(
@@ -262,7 +319,7 @@ fn verdict_of(
     planned: &[UnitKey],
     units: &[Unit],
 ) -> Result<FleetVerdict, LearnError> {
-    let (hosts, units) = (names(document), &doctor::last(units)[..]);
+    let (hosts, units) = (names(document), &doctor::last(&document.plan, units)[..]);
     let mut verdict = FleetJudge::new(&hosts, units, &document.criteria, &document.options)?.verdict();
     for (host, count) in lacking(planned, units) {
         verdict.lacks(&host, count, "the run ended before");

@@ -26,21 +26,29 @@ pub fn named(map: &FleetMap<'_>, mut unit: Unit) -> Unit {
     unit
 }
 
+/// Hosts that did not do their part and have not since.
+pub fn gone(units: &[Unit]) -> BTreeSet<&str> {
+    let mut gone = BTreeSet::new();
+    for unit in units {
+        match &unit.outcome {
+            Outcome::Values(_) => unit.key.hosts.iter().for_each(|host| _ = gone.remove(host.as_str())),
+            Outcome::Failed(failure) | Outcome::Skipped(failure) => _ = gone.insert(failure.host.as_str()),
+            Outcome::Unsupported(_) => {}
+        }
+    }
+    gone
+}
+
 /// Rings that are closed without the hosts that spoilt theirs.
 pub fn again(map: &FleetMap<'_>, units: &[Unit]) -> Vec<PlannedUnit> {
     let mut spoilt: BTreeMap<&str, (&UnitKey, BTreeSet<&str>)> = BTreeMap::new();
-    let mut failed: BTreeSet<&str> = BTreeSet::new();
+    let failed = gone(units);
     for unit in units {
         let host = match &unit.outcome {
-            Outcome::Values(_) => {
-                unit.key.hosts.iter().for_each(|host| _ = failed.remove(host.as_str()));
-                None
-            }
-            Outcome::Failed(failure) | Outcome::Skipped(failure) => {
-                failed.insert(&failure.host);
+            Outcome::Values(_) => None,
+            Outcome::Failed(failure) | Outcome::Skipped(failure) | Outcome::Unsupported(failure) => {
                 Some(failure.host.as_str())
             }
-            Outcome::Unsupported(failure) => Some(failure.host.as_str()),
         };
         // Two hosts are asked by what was slow.
         if unit.key.check != RING || unit.key.hosts.len() <= 2 {
