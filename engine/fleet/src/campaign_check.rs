@@ -157,13 +157,12 @@ impl<'s> Said<'s> {
 
     /// Which ends of pairs are what shows a finding that other pairs do not show.
     fn blame(&mut self, inventory: &Inventory, finding: &SharedFinding, stop: &AtomicBool) {
-        let Some([well_a, well_b]) = finding.not_on.first().and_then(|pair| self.hosts.get(pair)).copied() else {
-            return;
-        };
+        let Some(well) = finding.not_on.first() else { return };
+        let Some([well_a, well_b]) = self.hosts.get(well).copied() else { return };
         for name in &finding.seen_on {
             let Some([a, b]) = self.hosts.get(name).copied() else { continue };
             let on =
-                [(a, well_b), (well_a, b)].map(|(one, other)| measured(inventory, one, other, &finding.record, stop));
+                [[a, well_b], [well_a, b]].map(|hosts| self.measured(inventory, hosts, well, &finding.record, stop));
             let what = shown(finding);
             match on {
                 [Repeated::Anomalous, Repeated::Healthy] => {
@@ -190,9 +189,12 @@ impl<'s> Said<'s> {
         stop: &AtomicBool,
         search: impl Fn(PairFile) -> PairsFound,
     ) {
-        let ended = self.found.pairs.iter().filter(|pair| pair.error.is_none());
-        let partners = ended.filter_map(|pair| self.hosts.get(&pair.pair)).next().copied();
-        let Some(([a, b], file)) = partners.and_then(|[a, b]| Some(([a, b], pair(inventory, left, a)?))) else {
+        let mut ended = self.found.pairs.iter().filter(|pair| pair.error.is_none());
+        let partners = ended.find_map(|pair| Some((pair, *self.hosts.get(&pair.pair)?)));
+        let Some((well, [a, b], file)) = partners.and_then(|(well, [a, b])| {
+            let file = pair(inventory, left, a)?;
+            Some((&well.pair, [a, b], PairFile { bounds: well.bounds, ..file }))
+        }) else {
             return self.say(&left.name, "no host is there to measure it with".to_owned(), false);
         };
         let own = search(file);
@@ -201,20 +203,41 @@ impl<'s> Said<'s> {
         }
         for finding in &own.findings {
             let is_known = self.found.findings.iter().any(|known| is_one_weakness(&known.record, &finding.record));
-            if !is_known && measured(inventory, a, b, &finding.record, stop) != Repeated::Anomalous {
+            let shows = |said: &Self| said.measured(inventory, [a, b], well, &finding.record, stop);
+            if !is_known && shows(self) != Repeated::Anomalous {
                 let why = format!("{} of {}, and {} and {} do not show it", words(finding), left.name, a.name, b.name);
                 self.say(&left.name, why, false);
             }
         }
         for finding in self.found.findings.iter().filter(|finding| !finding.not_on.is_empty()) {
-            let Some([a, b]) = self.hosts.get(&finding.not_on[0]).copied() else { continue };
-            let on = [(left, b), (a, left)].map(|(one, other)| measured(inventory, one, other, &finding.record, stop));
+            let well = &finding.not_on[0];
+            let Some([a, b]) = self.hosts.get(well).copied() else { continue };
+            let on = [[left, b], [a, left]].map(|hosts| self.measured(inventory, hosts, well, &finding.record, stop));
             if on.contains(&Repeated::Anomalous) {
                 self.say(&left.name, format!("{}; it shows with hosts that are well", shown(finding)), true);
             } else if on != [Repeated::Healthy; 2] {
                 self.say(&left.name, format!("{}: not known of this host", shown(finding)), false);
             }
         }
+    }
+}
+
+impl Said<'_> {
+    /// What a finding shows on two hosts, each of two times: values near a bound may show it once. The hosts are taken
+    /// for as fast as this pair of hosts.
+    fn measured(
+        &self,
+        inventory: &Inventory,
+        hosts: [&InventoryHost; 2],
+        as_fast_as: &str,
+        record: &FindingRecord,
+        stop: &AtomicBool,
+    ) -> Repeated {
+        let bounds = self.found.pairs.iter().find(|known| known.pair == as_fast_as).and_then(|known| known.bounds);
+        let file = pair(inventory, hosts[0], hosts[1]).map(|file| PairFile { bounds, ..file });
+        let Some(mut subsystem) = file.and_then(|file| PairSubsystem::of(file).ok()) else { return Repeated::Unknown };
+        let [first, second] = [(); 2].map(|()| repeat(&mut subsystem, record, stop));
+        if first == second { first } else { Repeated::Unknown }
     }
 }
 
@@ -228,18 +251,4 @@ fn words(finding: &SharedFinding) -> String {
 fn shown(finding: &SharedFinding) -> String {
     let not_on = finding.not_on.len();
     format!("{}; {not_on} {} not show it", words(finding), if not_on == 1 { "pair does" } else { "pairs do" })
-}
-
-/// What a finding shows on two hosts, each of two times: values near a bound may show it once.
-fn measured(
-    inventory: &Inventory,
-    one: &InventoryHost,
-    other: &InventoryHost,
-    record: &FindingRecord,
-    stop: &AtomicBool,
-) -> Repeated {
-    let subsystem = pair(inventory, one, other).and_then(|file| PairSubsystem::of(file).ok());
-    let Some(mut subsystem) = subsystem else { return Repeated::Unknown };
-    let [first, second] = [(); 2].map(|()| repeat(&mut subsystem, record, stop));
-    if first == second { first } else { Repeated::Unknown }
 }

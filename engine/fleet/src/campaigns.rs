@@ -12,7 +12,7 @@ use kelpie_campaign::{CampaignLimits, CampaignParts, Progress, StopReason};
 use kelpie_engine::{Subsystem as _, chain};
 use kelpie_examine::files::read_file;
 use kelpie_examine::subsystem::{SubsystemKind, kind};
-use kelpie_monitor::{PerHost, Symptom, measure_judged};
+use kelpie_monitor::{Bounds, PerHost, Symptom, measure_judged};
 use kelpie_reports::brief;
 use kelpie_reports::compare::{Repeated, is_one_weakness};
 use kelpie_search::{Algorithm, Config, SignalSet};
@@ -108,6 +108,9 @@ pub struct PairCampaign {
     /// Why it ended before its time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What it does at best, if that was measured.
+    #[serde(skip)]
+    pub bounds: Option<Bounds>,
 }
 
 /// A weakness that pairs show.
@@ -218,8 +221,9 @@ pub fn run(
             ended.subsystem.as_mut().map_or(Repeated::NotMeasured, |pair| repeat(pair, record, stop))
         });
         let on_it: Vec<Repeated> = on_it.collect();
-        let Ended { pair, campaign, experiments, found, error, .. } = ended;
-        (PairCampaign { pair, campaign, experiments, findings: found.len(), error }, on_it)
+        let Ended { pair, campaign, experiments, found, error, subsystem } = ended;
+        let bounds = subsystem.map(|subsystem| subsystem.bounds());
+        (PairCampaign { pair, campaign, experiments, findings: found.len(), error, bounds }, on_it)
     });
     let name = |place: usize| measured[place].0.pair.clone();
     let on = |number: usize, of: &[Repeated]| {
