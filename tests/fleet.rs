@@ -361,10 +361,10 @@ fn a_campaign_of_a_plan_names_the_host_and_the_finding() {
     let bench = Bench::new();
     let _fleet = fleet(&bench, 5, |host| if host == 1 { Wrong::Nothing } else { Wrong::Mended });
     let file = std::fs::read_to_string(bench.path("hosts.yaml")).expect("it was written");
-    bench.write("hosts.yaml", file + "session: {warm_up_ms: 60, sample_ms: 20, samples: 4, drain_ms: 10}\n");
+    bench.write("hosts.yaml", file + "session: {warm_up_ms: 20, sample_ms: 20, samples: 4, drain_ms: 10}\n");
     bench.write(
         "plan.yaml",
-        "kelpie: plan/1\nchecks: [loopback_write]\ncampaigns: [{name: app, space: full, budget: 20}]\n",
+        "kelpie: plan/1\nchecks: [loopback_write]\ncampaigns: [{name: app, space: full, budget: 16}]\n",
     );
     let ran = bench.run(&["qualify", "run", "hosts.yaml", "--plan", "plan.yaml", "--db", "k.db", "--json"]);
     let verdict = ran.json();
