@@ -78,6 +78,9 @@ pub trait CongestionControl: Send + Sync {
     /// So many bytes were sent.
     fn sent(&self, _flow: &mut Self::Flow, _rate: &mut f64, _line: &Line, _bytes: u32) {}
 
+    /// The QP has another way from now on.
+    fn rerouted(&self, _flow: &mut Self::Flow) {}
+
     /// When [`CongestionControl::timer`] is due.
     fn due(&self, _flow: &Self::Flow) -> u64 {
         NEVER

@@ -121,10 +121,6 @@ pub struct Sender {
     pub class: u8,
     /// Timeouts in a row.
     pub timeouts: u8,
-    /// Timeouts, and packets that were sent again.
-    pub all_timeouts: u32,
-    /// Sent again.
-    pub resent: u32,
     /// Where it stands.
     pub state: QpState,
     /// When it may send again by its rate. Units: ps.
@@ -154,8 +150,6 @@ impl Sender {
             place,
             class,
             timeouts: 0,
-            all_timeouts: 0,
-            resent: 0,
             state: QpState::Idle,
             free: 0,
             rate,
@@ -179,19 +173,21 @@ pub struct Receiver {
     pub nack_until: u64,
     /// Missing.
     pub missing: u32,
-    /// When it may send the next CNP, and how many it sent.
+    /// When it may send the next CNP.
     pub cnp_from: u64,
-    /// CNPs.
+}
+
+/// What is counted of a QP where it rarely happens, apart from what every packet touches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counted {
+    /// Packets that were sent again.
+    pub resent: u32,
+    /// Timeouts.
+    pub timeouts: u32,
+    /// CNPs that were sent.
     pub cnps: u32,
     /// By how much the last packets of messages that arrived are smaller than full ones. Units: bytes.
     pub short: u64,
-}
-
-impl Receiver {
-    /// What arrived in order. Units: bytes.
-    pub fn bytes(&self, payload: u32) -> u64 {
-        u64::from(self.expected) * u64::from(payload) - self.short
-    }
 }
 
 /// A message while the simulation runs.
@@ -231,7 +227,9 @@ mod tests {
         }
         let mut taken: Vec<u32> = (0..3).filter_map(|_| turns.pop()).collect();
         // Those before the last one wait for the next round.
-        [4, 65, 9_000].into_iter().for_each(|place| turns.put(place));
+        for place in [4, 65, 9_000] {
+            turns.put(place);
+        }
         taken.extend(std::iter::from_fn(|| turns.pop()));
         assert_eq!(taken, [3, 5, 64, 65, 4096, 9_000, 9_999, 4].map(|place| place + 7));
         assert!(turns.is_empty());

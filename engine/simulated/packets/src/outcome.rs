@@ -113,13 +113,13 @@ pub(crate) fn outcome<C: CongestionControl, const HOPS: usize>(
         MessageTimes { posted: time(from.posted), received: time(to.received), done: time(from.done), unfinished }
     });
     let qps = traffic.qps.iter().enumerate().map(|(number, qp)| {
-        let (sender, receiver) = (&at(qp.from).senders[number], &at(qp.to).receivers[number]);
+        let (from, to) = (at(qp.from), at(qp.to));
         QpEnd {
-            received_bytes: receiver.bytes(plan.settings.payload),
-            retransmissions: sender.resent,
-            timeouts: sender.all_timeouts,
-            cnps: receiver.cnps,
-            gave_up: sender.state == QpState::Error,
+            received_bytes: to.received_bytes(plan, number),
+            retransmissions: from.counted[number].resent,
+            timeouts: from.counted[number].timeouts,
+            cnps: to.counted[number].cnps,
+            gave_up: from.senders[number].state == QpState::Error,
         }
     });
     let of_port = |port: u32| {
@@ -139,7 +139,9 @@ pub(crate) fn outcome<C: CongestionControl, const HOPS: usize>(
     };
     let held = (0..layout.ports.len() as u32).filter(|port| is_over && is_held(port)).map(name);
     let mut counters = Counters::default();
-    shards.iter().for_each(|shard| counters.add(&shard.counters));
+    for shard in shards {
+        counters.add(&shard.counters);
+    }
     Outcome {
         messages: messages.collect(),
         qps: qps.collect(),

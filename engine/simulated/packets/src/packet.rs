@@ -91,7 +91,7 @@ impl Fifo {
 /// All packets of a part of a fabric, and what is free.
 #[derive(Debug)]
 pub struct Packets<const HOPS: usize> {
-    packets: Vec<Packet>,
+    all: Vec<Packet>,
     /// What switches wrote into each.
     hops: Vec<[Hop; HOPS]>,
     free: u32,
@@ -99,7 +99,7 @@ pub struct Packets<const HOPS: usize> {
 
 impl<const HOPS: usize> Default for Packets<HOPS> {
     fn default() -> Self {
-        Self { packets: Vec::new(), hops: Vec::new(), free: NONE }
+        Self { all: Vec::new(), hops: Vec::new(), free: NONE }
     }
 }
 
@@ -107,40 +107,40 @@ impl<const HOPS: usize> Packets<HOPS> {
     /// Places a packet.
     #[inline]
     pub fn put(&mut self, packet: Packet) -> u32 {
-        if let Some(place) = self.packets.get_mut(self.free as usize) {
+        if let Some(place) = self.all.get_mut(self.free as usize) {
             let place_number = self.free;
             self.free = place.next;
             *place = packet;
             return place_number;
         }
-        self.packets.push(packet);
+        self.all.push(packet);
         if HOPS > 0 {
             self.hops.push([Hop::default(); HOPS]);
         }
-        self.packets.len() as u32 - 1
+        self.all.len() as u32 - 1
     }
 
     /// Gives a place back.
     #[inline]
     pub fn free(&mut self, packet: u32) {
-        self.packets[packet as usize].next = self.free;
+        self.all[packet as usize].next = self.free;
         self.free = packet;
     }
 
     /// A packet.
     #[inline]
     pub fn at(&mut self, packet: u32) -> &mut Packet {
-        &mut self.packets[packet as usize]
+        &mut self.all[packet as usize]
     }
 
     /// Appends to a list.
     #[inline]
     pub fn push(&mut self, list: &mut Fifo, packet: u32) {
-        self.packets[packet as usize].next = NONE;
+        self.all[packet as usize].next = NONE;
         if list.head == NONE {
             list.head = packet;
         } else {
-            self.packets[list.tail as usize].next = packet;
+            self.all[list.tail as usize].next = packet;
         }
         list.tail = packet;
     }
@@ -149,7 +149,7 @@ impl<const HOPS: usize> Packets<HOPS> {
     #[inline]
     pub fn pop(&mut self, list: &mut Fifo) -> Option<u32> {
         let first = list.head;
-        let packet = self.packets.get(first as usize)?;
+        let packet = self.all.get(first as usize)?;
         list.head = packet.next;
         Some(first)
     }
@@ -157,7 +157,7 @@ impl<const HOPS: usize> Packets<HOPS> {
     /// A switch writes into a packet.
     #[inline]
     pub fn write(&mut self, packet: u32, hop: Hop) {
-        let flags = &mut self.packets[packet as usize].flags;
+        let flags = &mut self.all[packet as usize].flags;
         let written = usize::from(*flags >> 4);
         if written < HOPS {
             self.hops[packet as usize][written] = hop;
@@ -168,7 +168,7 @@ impl<const HOPS: usize> Packets<HOPS> {
     /// What switches wrote into a packet.
     #[inline]
     pub fn hops(&self, packet: u32) -> &[Hop] {
-        let written = usize::from(self.packets[packet as usize].flags >> 4);
+        let written = usize::from(self.all[packet as usize].flags >> 4);
         self.hops.get(packet as usize).map_or(&[], |hops| &hops[..written])
     }
 

@@ -130,7 +130,9 @@ fn choose(hash: EcmpHash, node: u32, qp: &QpForm, ways: usize) -> Option<usize> 
 fn distances(layout: &Layout, works: &[bool], roots: &[u32]) -> Vec<u16> {
     let mut distances = vec![FAR; layout.nodes.len()];
     let mut queue: VecDeque<u32> = roots.iter().copied().collect();
-    roots.iter().for_each(|root| distances[*root as usize] = 1);
+    for root in roots {
+        distances[*root as usize] = 1;
+    }
     while let Some(node) = queue.pop_front() {
         for port in layout.ports_of(node).filter(|port| works[layout.ports[*port as usize].link as usize]) {
             let next = layout.neighbour(port);

@@ -9,7 +9,7 @@ use crate::congestion::{Algorithm, CongestionControl, Line, NEVER};
 use crate::congestion::{MOST_HOPS, NoControl};
 use crate::layout::{Layout, NONE};
 use crate::network::{Network, NodeKind, QpForm, Traffic, Trigger};
-use crate::nic::{Message, Nic, Sender};
+use crate::nic::{Message, Nic, Sender, Turns};
 use crate::outcome::{Outcome, outcome};
 use crate::packet::MOST_CLASSES;
 use crate::port::{HOST, Port, REMOTE, SWITCH};
@@ -42,8 +42,8 @@ pub fn run(
     threads: usize,
 ) -> Result<Outcome, RunError> {
     let run = Run { network, settings, traffic, events, threads: threads.clamp(1, 64) };
-    match settings.algorithm {
-        Algorithm::None => run.simulate::<_, 0>(NoControl),
+    match &settings.algorithm {
+        Algorithm::None => run.simulate::<_, 0>(&NoControl),
         Algorithm::Dcqcn(form) => run.simulate::<_, 0>(form),
         Algorithm::Timely(form) => run.simulate::<_, 0>(form),
         Algorithm::Dctcp(form) => run.simulate::<_, 0>(form),
@@ -60,7 +60,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn simulate<C: CongestionControl + Clone, const HOPS: usize>(&self, control: C) -> Result<Outcome, RunError> {
+    fn simulate<C: CongestionControl + Clone, const HOPS: usize>(&self, control: &C) -> Result<Outcome, RunError> {
         self.check()?;
         let layout = Layout::new(self.network, self.settings)?;
         let mut plan = self.plan(&layout)?;
@@ -75,11 +75,16 @@ impl Run<'_> {
                 Change::Link(link, works) => {
                     plan.works[link as usize] = works;
                     plan.all_work = plan.works.iter().all(|works| *works);
-                    shards.iter_mut().for_each(|shard| shard.link_changed(&plan, time, link));
+                    for shard in &mut shards {
+                        shard.link_changed(&plan, time, link);
+                    }
                 }
                 Change::Routes => {
+                    let before = plan.qp_ways.clone();
                     self.choose_ways(&mut plan);
-                    shards.iter_mut().for_each(|shard| shard.ways_changed(&plan, time));
+                    for shard in &mut shards {
+                        shard.ways_changed(&plan, time, &before);
+                    }
                 }
             }
         }
@@ -288,7 +293,7 @@ impl Run<'_> {
                 let (owner, flags) = match kind {
                     NodeKind::Switch => (buffers.len() as u32, SWITCH),
                     NodeKind::Host | NodeKind::Crossbar => {
-                        nics.push(Nic { ready: vec![Default::default(); plan.classes], ..Nic::default() });
+                        nics.push(Nic { ready: vec![Turns::default(); plan.classes], ..Nic::default() });
                         (nics.len() as u32 - 1, HOST)
                     }
                 };
@@ -304,11 +309,11 @@ impl Run<'_> {
         }
         let mut senders = Vec::with_capacity(self.traffic.qps.len());
         for (number, (qp, line)) in (0..).zip(self.traffic.qps.iter().zip(&plan.lines)) {
-            let port = plan.ways.get(plan.qp_ways[number as usize][0] as usize).copied().unwrap_or(NONE);
+            let begin = plan.ways.get(plan.qp_ways[number as usize][0] as usize).copied().unwrap_or(NONE);
             let class = classes.iter().position(|class| *class == qp.class).unwrap_or(0);
-            let owner = ports.get(port as usize).map(|port: &Port| port.owner);
-            let place = owner.map_or(NONE, |nic| nics[nic as usize].ready[class].add(number));
-            senders.push(Sender::new(port, place, class as u8, line.bps));
+            let nic = ports.get(begin as usize).map(|port: &Port| port.owner);
+            let place = nic.map_or(NONE, |nic| nics[nic as usize].ready[class].add(number));
+            senders.push(Sender::new(begin, place, class as u8, line.bps));
         }
         let mut waits = vec![0; self.traffic.messages.len()];
         self.traffic.waits.iter().for_each(|(.., effect)| waits[*effect as usize] += 1);

@@ -47,7 +47,7 @@ pub enum MarkEcho {
 pub enum EcmpHash {
     /// Kelpie's, by a seed.
     Seeded(u64),
-    /// As the simulators of HPCC and SimAI do, way by way. Source: facts of their routing tables.
+    /// As the simulators of HPCC and `SimAI` do, way by way. Source: facts of their routing tables.
     Peers,
 }
 
@@ -73,6 +73,7 @@ pub enum Recovery {
 }
 
 /// Settings of a run.
+#[expect(clippy::struct_excessive_bools, reason = "switches of their own")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Payload of a full packet. Units: bytes.
@@ -111,7 +112,7 @@ pub struct Settings {
     pub timeout_ns: u64,
     /// Timeouts in a row after which a QP is in error.
     pub retries: u8,
-    /// Whether what waits for a message to arrive goes on only when its acknowledgement is back, as in SimAI's simulator.
+    /// Whether what waits for a message to arrive goes on only when its acknowledgement is back, as in the simulator of `SimAI`.
     pub late_notice: bool,
     /// Of marks, losses.
     pub seed: u64,

@@ -6,7 +6,7 @@ use kelpie_switch::{Arrival, SharedBuffer, Signal};
 use crate::congestion::{CongestionControl, Hop, Line, NEVER};
 use crate::hash::uniform;
 use crate::layout::{Layout, NONE};
-use crate::nic::{Message, Nic, Receiver, Sender};
+use crate::nic::{Counted, Message, Nic, Receiver, Sender};
 use crate::packet::{MARKED, Packet, PacketKind, Packets};
 use crate::port::{ClassQueue, Port, REMOTE, SWITCH};
 use crate::settings::Settings;
@@ -47,6 +47,14 @@ pub(crate) struct Plan<'a> {
     pub all_work: bool,
     /// Classes of data.
     pub classes: usize,
+}
+
+impl Plan<'_> {
+    /// The ports of a way, by where it begins; nothing if there is none.
+    pub fn ports_of_way(&self, begin: u32) -> &[u32] {
+        let rest = self.ways.get(begin as usize..).unwrap_or_default();
+        &rest[..rest.iter().position(|port| *port == NONE).unwrap_or(rest.len())]
+    }
 }
 
 /// Messages that wait for others.
@@ -153,6 +161,7 @@ pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
     pub senders: Vec<Sender>,
     pub flows: Vec<C::Flow>,
     pub receivers: Vec<Receiver>,
+    pub counted: Vec<Counted>,
     pub messages: Vec<Message>,
     pub outbox: Vec<Crossing<HOPS>>,
     pub counters: Counters,
@@ -187,6 +196,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             buffers,
             nics,
             receivers: vec![Receiver::default(); senders.len()],
+            counted: vec![Counted::default(); senders.len()],
             senders,
             flows,
             messages,
@@ -215,7 +225,14 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         self.due = due;
     }
 
+    /// What of a QP arrived here in order. Units: bytes.
+    pub fn received_bytes(&self, plan: &Plan<'_>, qp: usize) -> u64 {
+        let packets = u64::from(self.receivers[qp].expected);
+        packets * u64::from(plan.settings.payload) - self.counted[qp].short
+    }
+
     /// A link failed or works again: pauses do not outlive a failure, and what still has to be silent hears so again.
+    #[cold]
     pub fn link_changed(&mut self, plan: &Plan<'_>, now: u64, link: u32) {
         self.now = now;
         for port in plan.layout.ports_of_link(link) {

@@ -86,11 +86,16 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     }
 
     /// Ways were chosen anew: QPs that now leave by another port of their host wait there.
-    pub fn ways_changed(&mut self, plan: &Plan<'_>, now: u64) {
+    #[cold]
+    pub fn ways_changed(&mut self, plan: &Plan<'_>, now: u64, before: &[[u32; 2]]) {
         self.now = now;
         for qp in 0..self.senders.len() as u32 {
             let sender = &mut self.senders[qp as usize];
-            let Some(port) = plan.ways.get(plan.qp_ways[qp as usize][0] as usize) else { continue };
+            let (old, new) = (before[qp as usize], plan.qp_ways[qp as usize]);
+            let Some(port) = plan.ways.get(new[0] as usize) else { continue };
+            if (0..2).any(|way| plan.ports_of_way(old[way]) != plan.ports_of_way(new[way])) {
+                self.control.rerouted(&mut self.flows[qp as usize]);
+            }
             if sender.port == *port || *port == NONE {
                 continue;
             }
@@ -165,14 +170,14 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             way: way.wrapping_add(1),
             bytes: bytes as u16,
             kind: PacketKind::Data,
-            flags: u8::from(is_last) * LAST | sender.class << CLASS_SHIFT,
+            flags: (u8::from(is_last) * LAST) | (sender.class << CLASS_SHIFT),
         };
         sender.next += 1;
         sender.last = bytes;
         self.counters.sent_packets += 1;
         if sender.next <= sender.most {
             self.counters.retransmissions += 1;
-            sender.resent += 1;
+            self.counted[qp as usize].resent += 1;
         }
         sender.most = sender.most.max(sender.next);
         self.control.sent(&mut self.flows[qp as usize], &mut sender.rate, &plan.lines[qp as usize], bytes);
@@ -243,7 +248,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                     }
                     self.control.acknowledged(flow, &mut sender.rate, line, &echo);
                 }
-                if C::MOVES_NEXT && sender.rate != before {
+                if C::MOVES_NEXT && sender.rate.to_bits() != before.to_bits() {
                     let bytes = f64::from(sender.last) * 8e12;
                     let moved = sender.free as f64 + bytes / sender.rate - bytes / before;
                     sender.free = moved.max(0.0) as u64;
@@ -306,6 +311,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     }
 
     /// Data came to a host.
+    #[expect(clippy::comparison_chain, reason = "the first case is the common one")]
     fn data(&mut self, plan: &Plan<'_>, qp: u32, packet: u32) {
         let settings = plan.settings;
         let Packet { message, number, flags, .. } = *self.packets.at(packet);
@@ -342,7 +348,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             at.kind = kind;
             at.number = receiver.expected;
             at.bytes = settings.ack_bytes as u16;
-            at.flags = at.flags & !(MARKED | LAST) | u8::from(receiver.is_marked) * MARKED;
+            at.flags = (at.flags & !(MARKED | LAST)) | (u8::from(receiver.is_marked) * MARKED);
             (receiver.unacked, receiver.is_marked) = (0, false);
             self.answer(plan, qp, packet);
         } else {
@@ -350,7 +356,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
         if is_new_cnp {
             self.counters.cnps += 1;
-            self.receivers[qp as usize].cnps += 1;
+            self.counted[qp as usize].cnps += 1;
             let flags = flags & !(MARKED | LAST);
             let cnp = Packet {
                 next: NONE,
@@ -369,7 +375,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         if is_received {
             let arrived = &mut self.messages[message as usize];
             arrived.received = self.now;
-            self.receivers[qp as usize].short += u64::from(settings.payload - arrived.last);
+            self.counted[qp as usize].short += u64::from(settings.payload - arrived.last);
             self.release(plan, plan.after_received.of(message));
         }
     }
@@ -417,7 +423,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
         if sender.timeout <= self.now {
             sender.timeouts += 1;
-            sender.all_timeouts += 1;
+            self.counted[qp as usize].timeouts += 1;
             self.counters.timeouts += 1;
             self.last = self.now;
             if sender.timeouts > plan.settings.retries {

@@ -44,6 +44,10 @@ impl CongestionControl for Hpcc {
         Flow { round: 0, rate: line.bps, load: 1.0, rises: 0, hops: [Hop::default(); MOST_HOPS] }
     }
 
+    fn rerouted(&self, flow: &mut Flow) {
+        flow.round = 0;
+    }
+
     fn acknowledged(&self, flow: &mut Flow, rate: &mut f64, line: &Line, echo: &Echo<'_>) {
         let is_new_round = echo.acked > flow.round;
         if !is_new_round && !self.reacts_fast {
@@ -54,7 +58,7 @@ impl CongestionControl for Hpcc {
             flow.round = echo.sent;
             return;
         }
-        self.measure(flow, line, echo.hops);
+        measure(flow, line, echo.hops);
         let ratio = flow.load / self.target;
         let (new, rises) = if ratio >= 1.0 || flow.rises >= self.most_rises {
             (flow.rate / ratio + self.additive, 0)
@@ -68,12 +72,13 @@ impl CongestionControl for Hpcc {
     }
 }
 
-impl Hpcc {
-    /// Takes in the load of the most loaded link.
-    fn measure(&self, flow: &mut Flow, line: &Line, hops: &[Hop]) {
-        let (mut most, mut span) = (0.0, 0.0);
-        let window = if line.window > 0.0 { line.window } else { line.bps * line.rtt_ns / 8e9 };
-        for (before, hop) in flow.hops.iter_mut().zip(hops) {
+/// Takes in the load of the most loaded link.
+fn measure(flow: &mut Flow, line: &Line, hops: &[Hop]) {
+    let (mut most, mut span) = (0.0, 0.0);
+    let window = if line.window > 0.0 { line.window } else { line.bps * line.rtt_ns / 8e9 };
+    for (before, hop) in flow.hops.iter_mut().zip(hops) {
+        // What comes late or by another port, after a failure, says nothing about how this one was used.
+        if hop.at > before.at && hop.sent >= before.sent && hop.bps.to_bits() == before.bps.to_bits() {
             let passed = (hop.at - before.at) as f64;
             let bps = f64::from(hop.bps);
             let sent = (hop.sent - before.sent) as f64 * 8e9 / passed / bps;
@@ -81,9 +86,9 @@ impl Hpcc {
             if sent + queued > most {
                 (most, span) = (sent + queued, passed);
             }
-            *before = *hop;
         }
-        let weight = span.min(line.rtt_ns) / line.rtt_ns;
-        flow.load += weight * (most - flow.load);
+        *before = *hop;
     }
+    let weight = span.min(line.rtt_ns) / line.rtt_ns;
+    flow.load += weight * (most - flow.load);
 }
