@@ -2,8 +2,9 @@
 //! connections, congestion control. No clock, no I/O; equal input gives equal output, on any number of threads.
 //!
 //! A packet costs two events for each link that it crosses: it begins to leave, and it arrives. What is touched then lies
-//! together: a port is one line of the cache, a packet is 28 bytes, and its ways are chosen before it leaves.
+//! together: a port is one line of the cache, a packet is half of one, and its ways are chosen before it leaves.
 
+mod bitmap;
 pub mod congestion;
 mod hash;
 mod layout;
@@ -14,6 +15,7 @@ mod packet;
 mod port;
 mod routes;
 mod run;
+mod selective;
 mod settings;
 mod shard;
 mod transport;

@@ -30,8 +30,9 @@ pub const CLASS_SHIFT: u8 = 2;
 /// Classes.
 pub const MOST_CLASSES: usize = 4;
 
-/// A packet on a wire or in a queue: 28 bytes.
+/// A packet on a wire or in a queue, in half a line of the cache.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub struct Packet {
     /// The one behind it.
     pub next: u32,
@@ -45,6 +46,8 @@ pub struct Packet {
     pub place: u32,
     /// Where its next port stands among those of all ways.
     pub way: u32,
+    /// Of a NACK, the number of the packet that came.
+    pub came: u32,
     /// Units: bytes.
     pub bytes: u16,
     /// Kind.

@@ -14,7 +14,7 @@ use crate::outcome::{Outcome, outcome};
 use crate::packet::MOST_CLASSES;
 use crate::port::{HOST, Port, REMOTE, SWITCH};
 use crate::routes::{Routes, largest};
-use crate::settings::{Settings, WindowRule};
+use crate::settings::{Recovery, Settings, WindowRule};
 use crate::shard::{Crossing, Followers, POST, Plan, Shard};
 
 /// Something that happens to a link.
@@ -197,6 +197,8 @@ impl Run<'_> {
 
     fn lines(&self, plan: &Plan<'_>) -> Vec<Line> {
         let payload = u64::from(self.settings.payload);
+        let is_selective = matches!(self.settings.recovery, Recovery::Selective { .. });
+        let has_windows = self.settings.window != WindowRule::None || is_selective;
         // What a crossbar reduces has no window: memory has credits of its own.
         let reduces = |node: u32| plan.layout.nodes[node as usize] == NodeKind::Crossbar;
         let mut lines: Vec<Line> = (self.traffic.qps.iter().zip(&plan.qp_ways))
@@ -211,7 +213,7 @@ impl Run<'_> {
                     rtt += f64::from(class.delay) * 2.0 + (payload as f64 * 8e9 / class.bps).floor();
                     at += 1;
                 }
-                let is_bound = self.settings.window != WindowRule::None && !reduces(qp.from) && !reduces(qp.to);
+                let is_bound = has_windows && !reduces(qp.from) && !reduces(qp.to);
                 let window = if is_bound { (rtt * slowest / 8e9).floor() } else { 0.0 };
                 Line { bps: first, rtt_ns: rtt, window }
             })

@@ -67,9 +67,20 @@ pub enum WindowRule {
 pub enum Recovery {
     /// It sends all from there again.
     GoBackN,
-    /// It sends again only what is missing. Source: Mittal et al., Revisiting Network Support for RDMA (IRN), SIGCOMM
-    /// 2018.
-    Selective,
+    /// It sends again only what is missing. A window of [`WindowRule::Bdp`] bounds it where there is no other one.
+    /// Source: Mittal et al., Revisiting Network Support for RDMA (IRN), SIGCOMM 2018.
+    Selective {
+        /// A sender that hears nothing for so long while few packets are under way sends the first missing one again.
+        /// Units: ns.
+        low_timeout_ns: u64,
+        /// How many are few.
+        few: u32,
+    },
+}
+
+impl Recovery {
+    /// As the paper of IRN has it, section 4.1, where the timeout of senders with more packets under way is 320 µs.
+    pub const IRN: Self = Self::Selective { low_timeout_ns: 100_000, few: 3 };
 }
 
 /// Settings of a run.
@@ -106,7 +117,7 @@ pub struct Settings {
     pub largest_rtt: bool,
     /// Lost packets.
     pub recovery: Recovery,
-    /// A receiver that misses a packet says so at most once in this time. Units: ns.
+    /// A receiver that misses a packet says so at most once in this time, if senders go back. Units: ns.
     pub nack_interval_ns: u64,
     /// A sender that hears nothing for so long goes back. Source: IBTA, 4.096 µs times a power of two. Units: ns.
     pub timeout_ns: u64,
@@ -134,6 +145,7 @@ impl Settings {
             ),
             (of_packets(self.ack_bytes), "ack_bytes", "1 to 65535"),
             (self.packets_per_ack > 0, "packets_per_ack", "at least 1"),
+            (!matches!(self.recovery, Recovery::Selective { low_timeout_ns: 0, .. }), "low_timeout_ns", "at least 1"),
             (self.timeout_ns > 0, "timeout_ns", "at least 1"),
             (self.ecn.iter().all(|(_, one)| curve(one)), "ecn", "kmin is at most kmax, and pmax is 0 to 1"),
             (self.buffer.shift < 64, "shift", "at most 63"),

@@ -9,7 +9,8 @@ use crate::layout::{Layout, NONE};
 use crate::nic::{Counted, Message, Nic, Receiver, Sender};
 use crate::packet::{MARKED, Packet, PacketKind, Packets};
 use crate::port::{ClassQueue, Port, REMOTE, SWITCH};
-use crate::settings::Settings;
+use crate::selective::{Early, Resend};
+use crate::settings::{Recovery, Settings};
 
 /// Bits of an event below its kind.
 const KIND: u32 = 29;
@@ -162,6 +163,9 @@ pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
     pub flows: Vec<C::Flow>,
     pub receivers: Vec<Receiver>,
     pub counted: Vec<Counted>,
+    /// What senders and receivers keep if they repeat selectively.
+    pub resends: Vec<Resend>,
+    pub early: Vec<Early>,
     pub messages: Vec<Message>,
     pub outbox: Vec<Crossing<HOPS>>,
     pub counters: Counters,
@@ -182,6 +186,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         senders: Vec<Sender>,
         messages: Vec<Message>,
     ) -> Self {
+        let is_selective = matches!(plan.settings.recovery, Recovery::Selective { .. });
+        let selective = if is_selective { senders.len() } else { 0 };
         let flows = plan.lines.iter().map(|line| control.start(line)).collect();
         Self {
             part,
@@ -197,6 +203,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             nics,
             receivers: vec![Receiver::default(); senders.len()],
             counted: vec![Counted::default(); senders.len()],
+            resends: vec![Resend::default(); selective],
+            early: vec![Early::default(); selective],
             senders,
             flows,
             messages,
@@ -389,6 +397,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             stamp: 0,
             place: 0,
             way: NONE,
+            came: 0,
             bytes: PAUSE_BYTES,
             kind,
             flags: 0,

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use crate::congestion::{CongestionControl, Echo, NEVER};
 use crate::layout::NONE;
-use crate::nic::QpState;
+use crate::nic::{QpState, Sender};
 use crate::packet::{CLASS_SHIFT, LAST, MARKED, Packet, PacketKind};
 use crate::settings::MarkEcho;
 use crate::shard::{POST, Plan, Shard, TIMER, is_control};
@@ -43,10 +43,9 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     }
 
     /// A QP may be able to send: it is put where its time is, and its port looks.
-    fn may_send(&mut self, plan: &Plan<'_>, qp: u32) {
-        let sender = &self.senders[qp as usize];
-        if sender.state == QpState::Idle && sender.next < sender.posted && !self.is_full(plan, qp) {
-            let (port, free) = (sender.port, sender.free);
+    pub fn may_send(&mut self, plan: &Plan<'_>, qp: u32) {
+        if self.senders[qp as usize].state == QpState::Idle && self.has_work(plan, qp) {
+            let Sender { port, free, .. } = self.senders[qp as usize];
             if free <= self.now * 1000 {
                 self.is_ready(qp);
                 self.kick(plan, port);
@@ -55,6 +54,13 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 self.look_at(port, free.div_ceil(1000));
             }
         }
+    }
+
+    /// Whether a QP has something to send that its window lets through.
+    #[inline]
+    fn has_work(&mut self, plan: &Plan<'_>, qp: u32) -> bool {
+        let sender = &self.senders[qp as usize];
+        (sender.next < sender.posted && !self.is_full(plan, qp)) || self.next_missing(qp).is_some()
     }
 
     #[inline]
@@ -134,7 +140,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                     continue;
                 }
                 sender.state = QpState::Idle;
-                if sender.next >= sender.posted || self.is_full(plan, qp) {
+                if !self.has_work(plan, qp) {
                     continue;
                 }
                 self.ports[port as usize].class = class as u8;
@@ -152,30 +158,37 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     /// A QP sends its next packet.
     fn send_data(&mut self, plan: &Plan<'_>, port: u32, qp: u32) {
         let settings = plan.settings;
+        let (number, message_number) = if let Some(number) = self.next_missing(qp) {
+            (number, self.resent(qp, number))
+        } else {
+            let sender = &mut self.senders[qp as usize];
+            while self.messages[sender.current as usize].end <= sender.next {
+                sender.current = self.messages[sender.current as usize].next;
+            }
+            sender.next += 1;
+            (sender.next - 1, sender.current)
+        };
         let sender = &mut self.senders[qp as usize];
-        while self.messages[sender.current as usize].end <= sender.next {
-            sender.current = self.messages[sender.current as usize].next;
-        }
-        let message = &self.messages[sender.current as usize];
-        let is_last = sender.next + 1 == message.end;
+        let message = &self.messages[message_number as usize];
+        let is_last = number + 1 == message.end;
         let payload = if is_last { message.last } else { settings.payload };
         let bytes = payload + settings.overhead;
         let way = plan.qp_ways[qp as usize][0];
         let packet = Packet {
             next: NONE,
-            message: sender.current,
-            number: sender.next,
+            message: message_number,
+            number,
             stamp: self.now as u32,
             place: 0,
             way: way.wrapping_add(1),
+            came: 0,
             bytes: bytes as u16,
             kind: PacketKind::Data,
             flags: (u8::from(is_last) * LAST) | (sender.class << CLASS_SHIFT),
         };
-        sender.next += 1;
         sender.last = bytes;
         self.counters.sent_packets += 1;
-        if sender.next <= sender.most {
+        if number < sender.most {
             self.counters.retransmissions += 1;
             self.counted[qp as usize].resent += 1;
         }
@@ -190,16 +203,22 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         sender.free = if now - wire < 1000 { wire } else { now } + picos;
         if sender.timeout == NEVER {
             sender.timeout = self.now.saturating_add(settings.timeout_ns);
+            if self.is_selective() {
+                self.wait_begins(plan, qp);
+            }
         }
-        let (is_open, free) = (sender.next < sender.posted, sender.free);
+        let sender = &mut self.senders[qp as usize];
+        let free = sender.free;
         self.arm(qp);
         let packet = self.packets.put(packet);
         // The QP stands behind the others before its packet leaves, so that the port knows that something waits.
-        if is_open && !self.is_full(plan, qp) {
-            let wire = u64::from(bytes) * plan.layout.class(port).femtos_per_byte / 1000 + now;
+        let wire = u64::from(bytes) * plan.layout.class(port).femtos_per_byte / 1000 + now;
+        if self.has_work(plan, qp) {
             if free <= wire { self.is_ready(qp) } else { self.is_paced(qp, free) }
         }
         if way == NONE {
+            // The port takes its time all the same.
+            self.ports[port as usize].free = wire;
             self.counters.losses += 1;
             return self.packets.free(packet);
         }
@@ -208,7 +227,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
 
     /// A packet came to a host.
     pub fn received(&mut self, plan: &Plan<'_>, packet: u32) {
-        let Packet { kind, message, number, stamp, flags, .. } = *self.packets.at(packet);
+        let Packet { kind, message, number, stamp, came, flags, .. } = *self.packets.at(packet);
         self.counters.received_packets += 1;
         self.last = self.now;
         let qp = self.messages[message as usize].qp;
@@ -233,7 +252,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 if sender.state == QpState::Error {
                     return self.packets.free(packet);
                 }
-                if number > sender.acked {
+                let is_news = number > sender.acked;
+                if is_news {
                     sender.acked = number;
                     sender.next = sender.next.max(number);
                     sender.timeouts = 0;
@@ -258,7 +278,10 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                         sender.state = QpState::Idle;
                     }
                 }
-                if kind == PacketKind::Nack {
+                let is_nack = kind == PacketKind::Nack;
+                if self.is_selective() {
+                    self.heard(plan, qp, is_news, is_nack.then_some(came));
+                } else if is_nack {
                     self.go_back(qp);
                 }
                 self.packets.free(packet);
@@ -311,7 +334,6 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
     }
 
     /// Data came to a host.
-    #[expect(clippy::comparison_chain, reason = "the first case is the common one")]
     fn data(&mut self, plan: &Plan<'_>, qp: u32, packet: u32) {
         let settings = plan.settings;
         let Packet { message, number, flags, .. } = *self.packets.at(packet);
@@ -327,26 +349,36 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
         receiver.is_marked |= is_marked;
         let mut is_received = false;
+        let early = self.early.get_mut(qp as usize);
         let answer = if number == receiver.expected {
             receiver.expected += 1;
             receiver.unacked += 1;
             is_received = flags & LAST != 0;
-            (is_received || receiver.unacked >= settings.packets_per_ack).then_some(PacketKind::Ack)
-        } else if number > receiver.expected {
+            let mut is_due = is_received || receiver.unacked >= settings.packets_per_ack;
+            if let Some(early) = early {
+                let missing = early.first_missing(receiver.expected);
+                is_due |= missing > receiver.expected;
+                receiver.expected = missing;
+            }
+            is_due.then_some(PacketKind::Ack)
+        } else if number < receiver.expected {
+            // It was there already: its acknowledgement was lost.
+            Some(PacketKind::Ack)
+        } else if let Some(early) = early {
+            let is_new = early.put(number, (flags & LAST != 0).then_some(message));
+            Some(if is_new { PacketKind::Nack } else { PacketKind::Ack })
+        } else {
             let is_new = self.now >= receiver.nack_until || receiver.missing != receiver.expected;
             if is_new {
                 receiver.nack_until = self.now + settings.nack_interval_ns;
                 receiver.missing = receiver.expected;
             }
             is_new.then_some(PacketKind::Nack)
-        } else {
-            // It was there already: its acknowledgement was lost.
-            Some(PacketKind::Ack)
         };
         let at = self.packets.at(packet);
         if let Some(kind) = answer {
             at.kind = kind;
-            at.number = receiver.expected;
+            (at.number, at.came) = (receiver.expected, number);
             at.bytes = settings.ack_bytes as u16;
             at.flags = (at.flags & !(MARKED | LAST)) | (u8::from(receiver.is_marked) * MARKED);
             (receiver.unacked, receiver.is_marked) = (0, false);
@@ -365,6 +397,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 stamp: 0,
                 place: 0,
                 way: 0,
+                came: 0,
                 bytes: CNP_BYTES,
                 kind: PacketKind::Cnp,
                 flags,
@@ -373,11 +406,20 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             self.answer(plan, qp, cnp);
         }
         if is_received {
-            let arrived = &mut self.messages[message as usize];
-            arrived.received = self.now;
-            self.counted[qp as usize].short += u64::from(settings.payload - arrived.last);
-            self.release(plan, plan.after_received.of(message));
+            self.message_arrived(plan, qp, message);
         }
+        if self.is_selective() {
+            let expected = self.receivers[qp as usize].expected;
+            self.ended_early(plan, qp, expected);
+        }
+    }
+
+    /// All of a message is at its receiver.
+    pub fn message_arrived(&mut self, plan: &Plan<'_>, qp: u32, number: u32) {
+        let message = &mut self.messages[number as usize];
+        message.received = self.now;
+        self.counted[qp as usize].short += u64::from(plan.settings.payload - message.last);
+        self.release(plan, plan.after_received.of(number));
     }
 
     /// A receiver answers.
@@ -421,7 +463,10 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         if sender.acked < sender.posted && self.control.due(flow) <= self.now {
             self.control.timer(flow, &mut sender.rate, &plan.lines[qp as usize], self.now);
         }
-        if sender.timeout <= self.now {
+        if self.senders[qp as usize].timeout <= self.now && self.is_selective() {
+            self.selective_timeout(plan, qp);
+        } else if self.senders[qp as usize].timeout <= self.now {
+            let sender = &mut self.senders[qp as usize];
             sender.timeouts += 1;
             self.counted[qp as usize].timeouts += 1;
             self.counters.timeouts += 1;

@@ -2,7 +2,7 @@
 
 use kelpie_packets::Unfinished::{GaveUp, Stuck, Waits};
 use kelpie_packets::congestion::Algorithm;
-use kelpie_packets::{Network, NodeKind, Trigger};
+use kelpie_packets::{Network, NodeKind, Recovery, Settings, Trigger, WindowRule};
 
 use crate::common::*;
 
@@ -26,7 +26,7 @@ fn losses_end_by_timeouts() {
 fn losses_within_a_message_are_said() {
     let traffic = flows(&[(0, 1), (2, 1)], 1_000_000);
     for acks_first in [true, false] {
-        let settings = kelpie_packets::Settings { acks_first, ..settings(Algorithm::Dcqcn(dcqcn())) };
+        let settings = Settings { acks_first, ..settings(Algorithm::Dcqcn(dcqcn())) };
         let outcome = simulate(&lossy(star(3, 100.0), 0.01), &settings, &traffic);
         assert_ended(&traffic, &outcome);
         assert!(outcome.counters.retransmissions > 100 && outcome.counters.losses > 20);
@@ -65,7 +65,7 @@ fn a_qp_that_reaches_nobody_gives_up_and_says_so() {
 fn without_timeouts_a_lost_message_is_stuck_and_the_run_ends() {
     let mut network = star(2, 100.0);
     network.links[1].loss = 1.0;
-    let settings = kelpie_packets::Settings { timeout_ns: u64::MAX, ..settings(Algorithm::None) };
+    let settings = Settings { timeout_ns: u64::MAX, ..settings(Algorithm::None) };
     let outcome = simulate(&network, &settings, &flows(&[(0, 1)], 5000));
     assert_eq!(outcome.unfinished().collect::<Vec<_>>(), [(0, Stuck)]);
     assert!(outcome.end_ns < 10_000);
@@ -91,4 +91,63 @@ fn a_deadlock_of_pauses_ends_and_names_its_ports() {
     settings.buffer.capacity = 4 << 20;
     let traffic = flows(&pairs, 2_000_000);
     assert_ended(&traffic, &simulate(&network, &settings, &traffic));
+}
+
+/// Go back, or as IRN does with its timeouts.
+fn recovery(recovery: Recovery) -> Settings {
+    Settings { recovery, timeout_ns: 320_000, window: WindowRule::Bdp, ..settings(Algorithm::None) }
+}
+
+#[test]
+fn selective_repeat_sends_what_was_lost_and_little_else() {
+    let traffic = flows(&[(0, 1), (2, 3)], 4_000_000);
+    for loss in [0.0, 0.01, 0.1] {
+        let outcome = simulate(&lossy(star(4, 100.0), loss), &recovery(Recovery::IRN), &traffic);
+        assert_ended(&traffic, &outcome);
+        let counters = outcome.counters;
+        let allowed = counters.losses + 3 * counters.timeouts;
+        assert!(counters.retransmissions <= allowed, "{loss}: {counters:?}");
+        // Two losses in a row wait for a timeout, one does not; a message may end with a lost packet or two.
+        let twice = 8000.0 * (2.0 * loss) * (4.0 * loss);
+        assert!(counters.timeouts as f64 <= 2.0 * twice + 4.0, "{loss}: {counters:?}");
+    }
+}
+
+#[test]
+fn selective_repeat_beats_going_back_at_a_loss_of_one_in_a_hundred() {
+    let traffic = flows(&[(0, 1)], 10_000_000);
+    let network = lossy(star(2, 100.0), 0.005);
+    let time = |settings: &Settings| {
+        let outcome = simulate(&network, settings, &traffic);
+        assert_ended(&traffic, &outcome);
+        outcome.messages[0].done.map_or(f64::NAN, |time| time as f64)
+    };
+    let (selective, back) = (time(&recovery(Recovery::IRN)), time(&recovery(Recovery::GoBackN)));
+    let ideal = 10_480_000.0 * 8.0 / 100.0;
+    // A window that is full until the missing packet has come costs up to a round trip for each loss.
+    assert!(ideal / selective > 0.6 && ideal / back < 0.45, "{selective} {back}");
+}
+
+#[test]
+fn what_is_repeated_selectively_arrives_in_the_order_of_messages() {
+    let mut traffic = flows(&[(0, 1)], 1);
+    traffic.messages = (0..500).map(|number| message(0, 1 + number * 7)).collect();
+    traffic.waits = vec![wait(250, Trigger::Sent, 499)];
+    let outcome = simulate(&lossy(star(2, 100.0), 0.03), &recovery(Recovery::IRN), &traffic);
+    assert_ended(&traffic, &outcome);
+    assert!(outcome.messages.is_sorted_by_key(|message| message.received));
+    assert!(outcome.counters.losses > 20);
+}
+
+#[test]
+fn short_timeouts_make_no_storm_and_no_early_error() {
+    let mut network = star(2, 100.0);
+    network.links[1].loss = 1.0;
+    let settings = Settings { timeout_ns: 1_000_000, ..recovery(Recovery::IRN) };
+    let outcome = simulate(&network, &settings, &flows(&[(0, 1)], 2000));
+    assert_eq!(outcome.unfinished().collect::<Vec<_>>(), [(0, GaveUp)]);
+    // 100, 200, 400, 800 µs, then 1 ms each until eight long timeouts have passed.
+    assert!((8_000_000..9_100_000).contains(&outcome.end_ns), "{}", outcome.end_ns);
+    assert!((10..=12).contains(&outcome.qps[0].timeouts), "{:?}", outcome.qps);
+    assert_conserved(&outcome);
 }
