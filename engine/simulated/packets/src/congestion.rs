@@ -78,6 +78,9 @@ pub trait CongestionControl: Send + Sync {
     /// So many bytes were sent.
     fn sent(&self, _flow: &mut Self::Flow, _rate: &mut f64, _line: &Line, _bytes: u32) {}
 
+    /// The QP sends again after it had nothing to send.
+    fn resumes(&self, _flow: &mut Self::Flow, _rate: &mut f64, _line: &Line, _now: u64) {}
+
     /// The QP has another way from now on.
     fn rerouted(&self, _flow: &mut Self::Flow) {}
 
@@ -103,4 +106,20 @@ pub enum Algorithm {
     Timely(Timely),
     /// DCTCP by rate.
     Dctcp(Dctcp),
+}
+
+impl Algorithm {
+    /// Whether rates stay above 0 and time passes between changes.
+    pub(crate) fn can_be(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Dcqcn(form) => {
+                let is_share = form.gain > 0.0 && form.gain <= 1.0;
+                form.least > 0.0 && form.alpha_interval > 0 && form.increase_interval > 0 && is_share
+            }
+            Self::Hpcc(form) => form.least > 0.0 && form.target > 0.0,
+            Self::Timely(form) => form.least > 0.0 && form.least_rtt > 0.0,
+            Self::Dctcp(form) => form.least > 0.0,
+        }
+    }
 }

@@ -148,6 +148,7 @@ impl Settings {
             (!matches!(self.recovery, Recovery::Selective { low_timeout_ns: 0, .. }), "low_timeout_ns", "at least 1"),
             (self.timeout_ns > 0, "timeout_ns", "at least 1"),
             (self.ecn.iter().all(|(_, one)| curve(one)), "ecn", "kmin is at most kmax, and pmax is 0 to 1"),
+            (self.algorithm.can_be(), "algorithm", "its least rate, its gain and its intervals are above 0"),
             (self.buffer.shift < 64, "shift", "at most 63"),
             ((0.0..=1e6).contains(&self.buffer.headroom_delays), "headroom_delays", "0 to 1000000"),
         ];

@@ -28,6 +28,10 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             return self.release(plan, plan.after_sent.of(number));
         }
         let sender = &mut self.senders[qp as usize];
+        if sender.acked == sender.posted {
+            let (flow, line) = (&mut self.flows[qp as usize], &plan.lines[qp as usize]);
+            self.control.resumes(flow, &mut sender.rate, line, self.now);
+        }
         sender.posted += message.packets;
         message.end = sender.posted;
         if sender.oldest == NONE {
@@ -261,13 +265,11 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                     sender.timeout = if is_open { self.now.saturating_add(plan.settings.timeout_ns) } else { NEVER };
                 }
                 let before = sender.rate;
-                if sender.acked < sender.posted {
-                    let (flow, line) = (&mut self.flows[qp as usize], &plan.lines[qp as usize]);
-                    if echo.marked && plan.settings.echo == MarkEcho::Acknowledgement {
-                        self.control.notified(flow, &mut sender.rate, self.now);
-                    }
-                    self.control.acknowledged(flow, &mut sender.rate, line, &echo);
+                let (flow, line) = (&mut self.flows[qp as usize], &plan.lines[qp as usize]);
+                if echo.marked && plan.settings.echo == MarkEcho::Acknowledgement {
+                    self.control.notified(flow, &mut sender.rate, self.now);
                 }
+                self.control.acknowledged(flow, &mut sender.rate, line, &echo);
                 if C::MOVES_NEXT && sender.rate.to_bits() != before.to_bits() {
                     let bytes = f64::from(sender.last) * 8e12;
                     let moved = sender.free as f64 + bytes / sender.rate - bytes / before;

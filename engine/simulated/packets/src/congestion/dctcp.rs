@@ -3,6 +3,7 @@
 //! Source: Alizadeh et al., Data Center TCP, SIGCOMM 2010, sections 3.2 and 3.3; by rate as in HPCC's simulator.
 
 use super::{CongestionControl, Echo, Line};
+use crate::settings::EcnCurve;
 
 /// Its parameters. Rates in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,6 +14,25 @@ pub struct Dctcp {
     pub additive: f64,
     /// Least rate.
     pub least: f64,
+}
+
+impl Dctcp {
+    /// The paper's gain, section 3.4, and a packet of 1 KB more in a round trip of 13 µs, as HPCC's simulator takes it.
+    pub fn of_paper() -> Self {
+        Self { gain: 1.0 / 16.0, additive: 615e6, least: 1000e6 }
+    }
+
+    /// The paper's marks, section 4.1: all above 65 packets of 1,500 bytes at 10 Gbit/s.
+    pub fn curve_of_paper(bps: f64) -> EcnCurve {
+        let threshold = 65.0 * 1500.0 * bps / 10e9;
+        EcnCurve { kmin: threshold, kmax: threshold, pmax: 1.0 }
+    }
+
+    /// The marks of HPCC's simulator: all above 30 KB at 10 Gbit/s. Source: its `run.py`.
+    pub fn curve_of_hpcc_simulator(bps: f64) -> EcnCurve {
+        let threshold = 30e3 * bps / 10e9;
+        EcnCurve { kmin: threshold, kmax: threshold, pmax: 1.0 }
+    }
 }
 
 /// What it keeps of a QP.

@@ -25,6 +25,23 @@ pub struct Timely {
     pub least: f64,
 }
 
+impl Timely {
+    /// The parameters of the paper's evaluation, whose steps are for 10 Gbit/s; they grow with the line rate, as in HPCC's
+    /// simulator. The paper states no least rate, here a thousandth.
+    pub fn of_paper(bps: f64) -> Self {
+        Self {
+            alpha: 0.875,
+            beta: 0.8,
+            low: 50e3,
+            high: 500e3,
+            least_rtt: 20e3,
+            additive: 10e6 * bps / 10e9,
+            hyper: 50e6 * bps / 10e9,
+            least: bps / 1e3,
+        }
+    }
+}
+
 /// Rises in a row before they are larger. Source: section 4.3.
 const RISES: u32 = 5;
 

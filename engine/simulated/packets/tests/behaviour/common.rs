@@ -1,6 +1,6 @@
 //! Small networks and settings.
 
-use kelpie_packets::congestion::{Algorithm, Dcqcn};
+use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Timely};
 use kelpie_packets::{
     BufferSettings, EcmpHash, EcnCurve, Link, LinkEvent, MarkEcho, MessageForm, Network, NodeKind, Outcome, QpForm,
     Recovery, Settings, Traffic, Trigger, WindowRule, run,
@@ -108,6 +108,34 @@ pub fn settings(algorithm: Algorithm) -> Settings {
         seed: 1,
         end_ns: 10_000_000_000,
     }
+}
+
+/// Settings with the marks of an algorithm for links of a rate, as its paper has them.
+pub fn of_paper(algorithm: Algorithm, gbps: f64) -> Settings {
+    let mut settings = settings(algorithm);
+    let curve = match algorithm {
+        Algorithm::Dcqcn(_) => Some(Dcqcn::curve_of_paper(gbps * 1e9)),
+        Algorithm::Dctcp(_) => Some(Dctcp::curve_of_paper(gbps * 1e9)),
+        _ => None,
+    };
+    settings.ecn = curve.map(|curve| (gbps, curve)).into_iter().collect();
+    if let Algorithm::Dcqcn(_) = algorithm {
+        settings.echo = Dcqcn::CNP_OF_PAPER;
+    }
+    if let Algorithm::Hpcc(_) = algorithm {
+        (settings.window, settings.window_follows_rate, settings.overhead) = (WindowRule::LargestBdp, true, 90);
+    }
+    settings
+}
+
+/// Every algorithm as its paper has it.
+pub fn algorithms_of_papers(gbps: f64) -> Vec<Algorithm> {
+    vec![
+        Algorithm::Dcqcn(Dcqcn::of_paper(gbps * 1e9)),
+        Algorithm::Hpcc(Hpcc::of_paper(gbps * 1e9)),
+        Algorithm::Timely(Timely::of_paper(gbps * 1e9)),
+        Algorithm::Dctcp(Dctcp::of_paper()),
+    ]
 }
 
 /// Runs on one thread without events.

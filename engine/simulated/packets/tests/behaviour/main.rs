@@ -1,6 +1,7 @@
 //! How simulated fabrics behave.
 
 mod common;
+mod control;
 mod failures;
 mod properties;
 mod reliability;
