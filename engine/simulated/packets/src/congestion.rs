@@ -4,12 +4,16 @@ mod dcqcn;
 mod dctcp;
 mod hpcc;
 mod none;
+mod pint;
+mod swift;
 mod timely;
 
 pub use dcqcn::Dcqcn;
 pub use dctcp::Dctcp;
 pub use hpcc::{Hpcc, MOST_HOPS};
 pub use none::NoControl;
+pub use pint::Pint;
+pub use swift::Swift;
 pub use timely::Timely;
 
 /// Never.
@@ -24,6 +28,10 @@ pub struct Line {
     pub rtt_ns: f64,
     /// What may be under way; 0 if nothing bounds it. Units: bytes.
     pub window: f64,
+    /// Links there.
+    pub hops: u32,
+    /// A full packet on the wire. Units: bytes.
+    pub packet: f64,
 }
 
 /// What a switch writes into a packet that leaves it (in-band telemetry, INT).
@@ -39,6 +47,17 @@ pub struct Hop {
     pub bps: f32,
 }
 
+/// What a switch keeps of a port whose load it writes into packets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PortLoad {
+    /// Share of the link that is used.
+    pub load: f64,
+    /// When that was. Units: ns.
+    pub at: u64,
+    /// What had left by then. Units: bytes.
+    pub sent: u64,
+}
+
 /// What an acknowledgement says.
 #[derive(Debug, Clone, Copy)]
 pub struct Echo<'a> {
@@ -52,6 +71,8 @@ pub struct Echo<'a> {
     pub marked: bool,
     /// Time since the packet left. Units: ns.
     pub rtt_ns: u64,
+    /// The largest byte that switches wrote.
+    pub load: u8,
     /// What switches wrote, in order.
     pub hops: &'a [Hop],
 }
@@ -63,6 +84,8 @@ pub trait CongestionControl: Send + Sync {
 
     /// Whether switches have to write into packets.
     const READS_HOPS: bool = false;
+    /// Whether switches have to write a byte into packets.
+    const READS_LOAD: bool = false;
     /// Whether a new rate moves the time of a packet that already waits for its turn.
     const MOVES_NEXT: bool = false;
 
@@ -77,6 +100,15 @@ pub trait CongestionControl: Send + Sync {
 
     /// So many bytes were sent.
     fn sent(&self, _flow: &mut Self::Flow, _rate: &mut f64, _line: &Line, _bytes: u32) {}
+
+    /// A packet was lost, which a receiver or a timeout says.
+    fn lost(&self, _flow: &mut Self::Flow, _rate: &mut f64, _line: &Line, _now: u64, _is_timeout: bool) {}
+
+    /// The byte that a switch writes into a packet that leaves by a port, if it carries none that is larger; by the longest
+    /// empty round trip (ns) and a random number from 0 below 1.
+    fn write_load(&self, _port: &mut PortLoad, _hop: &Hop, _rtt_ns: f64, _random: f64) -> u8 {
+        0
+    }
 
     /// The QP sends again after it had nothing to send.
     fn resumes(&self, _flow: &mut Self::Flow, _rate: &mut f64, _line: &Line, _now: u64) {}
@@ -106,6 +138,10 @@ pub enum Algorithm {
     Timely(Timely),
     /// DCTCP by rate.
     Dctcp(Dctcp),
+    /// HPCC with one byte.
+    Pint(Pint),
+    /// Swift.
+    Swift(Swift),
 }
 
 impl Algorithm {
@@ -120,6 +156,8 @@ impl Algorithm {
             Self::Hpcc(form) => form.least > 0.0 && form.target > 0.0,
             Self::Timely(form) => form.least > 0.0 && form.least_rtt > 0.0,
             Self::Dctcp(form) => form.least > 0.0,
+            Self::Pint(form) => form.least > 0.0 && form.target > 0.0 && form.base > 1.0,
+            Self::Swift(form) => form.least > 0.0 && form.flow_windows[0] < form.flow_windows[1],
         }
     }
 }

@@ -46,8 +46,9 @@ pub struct Packet {
     pub place: u32,
     /// Where its next port stands among those of all ways.
     pub way: u32,
-    /// Of a NACK, the number of the packet that came.
-    pub came: u32,
+    /// The largest load that a switch wrote, in eight bits; above them, of a NACK, how far behind the first missing packet
+    /// the one was that came.
+    pub more: u32,
     /// Units: bytes.
     pub bytes: u16,
     /// Kind.
@@ -61,6 +62,24 @@ impl Packet {
     #[inline]
     pub fn class(&self) -> usize {
         usize::from(self.flags >> CLASS_SHIFT) % MOST_CLASSES
+    }
+
+    /// The largest load that a switch wrote.
+    #[inline]
+    pub fn load(&self) -> u8 {
+        self.more as u8
+    }
+
+    /// A switch writes its load, if it is larger.
+    #[inline]
+    pub fn raise_load(&mut self, load: u8) {
+        self.more = (self.more & !0xff) | u32::from(self.load().max(load));
+    }
+
+    /// It becomes a NACK of a packet so far behind the first missing one.
+    #[inline]
+    pub fn came_behind(&mut self, packets: u32) {
+        self.more = (packets << 8) | (self.more & 0xff);
     }
 }
 

@@ -47,6 +47,8 @@ pub fn run(
         Algorithm::Dcqcn(form) => run.simulate::<_, 0>(form),
         Algorithm::Timely(form) => run.simulate::<_, 0>(form),
         Algorithm::Dctcp(form) => run.simulate::<_, 0>(form),
+        Algorithm::Pint(form) => run.simulate::<_, 0>(form),
+        Algorithm::Swift(form) => run.simulate::<_, 0>(form),
         Algorithm::Hpcc(form) => run.simulate::<_, MOST_HOPS>(form),
     }
 }
@@ -143,6 +145,7 @@ impl Run<'_> {
             ways: Vec::new(),
             qp_ways: vec![[NONE; 2]; self.traffic.qps.len()],
             lines: Vec::new(),
+            longest_rtt: 0.0,
             after_received: Followers::new(messages, of(Trigger::Received)),
             after_sent: Followers::new(messages, of(Trigger::Sent)),
             delays: self.traffic.messages.iter().map(|message| message.start_ns).collect(),
@@ -157,6 +160,7 @@ impl Run<'_> {
             return Err(RunError::NoWay { qp });
         }
         plan.lines = self.lines(&plan);
+        plan.longest_rtt = plan.lines.iter().map(|line| line.rtt_ns).fold(1.0, f64::max);
         if self.settings.late_notice {
             self.notice_late(&mut plan);
         }
@@ -215,7 +219,8 @@ impl Run<'_> {
                 }
                 let is_bound = has_windows && !reduces(qp.from) && !reduces(qp.to);
                 let window = if is_bound { (rtt * slowest / 8e9).floor() } else { 0.0 };
-                Line { bps: first, rtt_ns: rtt, window }
+                let packet = (payload + u64::from(self.settings.overhead)) as f64;
+                Line { bps: first, rtt_ns: rtt, window, hops: at as u32 - ways[0], packet }
             })
             .collect();
         let of_all = self.settings.largest_rtt || self.settings.window == WindowRule::LargestBdp;
@@ -395,7 +400,7 @@ impl Run<'_> {
 }
 
 /// The way of a QP from a host to itself.
-const NOWHERE: Line = Line { bps: 1e12, rtt_ns: 1.0, window: 0.0 };
+const NOWHERE: Line = Line { bps: 1e12, rtt_ns: 1.0, window: 0.0, hops: 0, packet: 1.0 };
 
 /// Something that changes the plan.
 enum Change {

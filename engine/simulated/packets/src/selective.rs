@@ -144,6 +144,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             (sender.state, sender.timeout) = (QpState::Error, NEVER);
             return;
         }
+        let (flow, line) = (&mut self.flows[qp as usize], &plan.lines[qp as usize]);
+        self.control.lost(flow, &mut sender.rate, line, self.now, true);
         resend.next = sender.acked;
         resend.until = resend.until.max(sender.acked + 1);
         self.wait_on(plan, qp, self.now);

@@ -3,7 +3,7 @@
 use kelpie_events::{Picos, Wheel};
 use kelpie_switch::{Arrival, SharedBuffer, Signal};
 
-use crate::congestion::{CongestionControl, Hop, Line, NEVER};
+use crate::congestion::{CongestionControl, Hop, Line, NEVER, PortLoad};
 use crate::hash::uniform;
 use crate::layout::{Layout, NONE};
 use crate::nic::{Counted, Message, Nic, Receiver, Sender};
@@ -34,6 +34,8 @@ pub(crate) struct Plan<'a> {
     pub qp_ways: Vec<[u32; 2]>,
     /// What each QP's way is like.
     pub lines: Vec<Line>,
+    /// The longest empty round trip. Units: ns.
+    pub longest_rtt: f64,
     /// Messages that wait for a message to arrive, and to be acknowledged.
     pub after_received: Followers,
     /// Acknowledged.
@@ -169,6 +171,8 @@ pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
     pub messages: Vec<Message>,
     pub outbox: Vec<Crossing<HOPS>>,
     pub counters: Counters,
+    /// Of ports whose load goes into packets.
+    pub loads: Vec<PortLoad>,
     /// Frames that pause, by the port that sent them.
     pub pauses: Vec<u32>,
     due: Vec<u32>,
@@ -198,6 +202,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             packets: Packets::default(),
             queues: vec![ClassQueue::default(); ports.len() * plan.classes],
             pauses: vec![0; ports.len()],
+            loads: vec![PortLoad::default(); if C::READS_LOAD { ports.len() } else { 0 }],
             ports,
             buffers,
             nics,
@@ -397,7 +402,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             stamp: 0,
             place: 0,
             way: NONE,
-            came: 0,
+            more: 0,
             bytes: PAUSE_BYTES,
             kind,
             flags: 0,
@@ -489,9 +494,16 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             }
         }
         let buffer = &mut self.buffers[state.owner as usize];
-        if C::READS_HOPS && is_data {
+        if (C::READS_HOPS || C::READS_LOAD) && is_data {
             let hop = Hop { at: self.now, sent: state.sent, queued: state.queued, bps: kind.bps as f32 };
-            self.packets.write(packet, hop);
+            if C::READS_LOAD {
+                state.count += 1;
+                let random = uniform(plan.settings.seed ^ LOADS, port, u64::from(state.count));
+                let load = self.control.write_load(&mut self.loads[port as usize], &hop, plan.longest_rtt, random);
+                self.packets.at(packet).raise_load(load);
+            } else {
+                self.packets.write(packet, hop);
+            }
         }
         let ingress = usize::from(self.ports[from as usize].ingress) + class;
         let signal = buffer.leave(Picos::new(self.now * 1000), ingress, bytes);
@@ -550,6 +562,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
 
 /// What keeps losses apart from marks.
 const LOSSES: u64 = 0x1055;
+/// What keeps the rounding of loads apart.
+const LOADS: u64 = 0x10ad;
 /// A pause frame. Source: IEEE 802.1Qbb. Units: bytes.
 const PAUSE_BYTES: u16 = 64;
 

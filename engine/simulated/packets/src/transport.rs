@@ -185,7 +185,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             stamp: self.now as u32,
             place: 0,
             way: way.wrapping_add(1),
-            came: 0,
+            more: 0,
             bytes: bytes as u16,
             kind: PacketKind::Data,
             flags: (u8::from(is_last) * LAST) | (sender.class << CLASS_SHIFT),
@@ -231,7 +231,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
 
     /// A packet came to a host.
     pub fn received(&mut self, plan: &Plan<'_>, packet: u32) {
-        let Packet { kind, message, number, stamp, came, flags, .. } = *self.packets.at(packet);
+        let Packet { kind, message, number, stamp, more, flags, .. } = *self.packets.at(packet);
         self.counters.received_packets += 1;
         self.last = self.now;
         let qp = self.messages[message as usize].qp;
@@ -250,6 +250,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                     sent: self.senders[qp as usize].next.max(number),
                     marked: flags & MARKED != 0,
                     rtt_ns: u64::from((self.now as u32).wrapping_sub(stamp)),
+                    load: more as u8,
                     hops: self.packets.hops(packet),
                 };
                 let sender = &mut self.senders[qp as usize];
@@ -270,6 +271,9 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                     self.control.notified(flow, &mut sender.rate, self.now);
                 }
                 self.control.acknowledged(flow, &mut sender.rate, line, &echo);
+                if kind == PacketKind::Nack {
+                    self.control.lost(flow, &mut sender.rate, line, self.now, false);
+                }
                 if C::MOVES_NEXT && sender.rate.to_bits() != before.to_bits() {
                     let bytes = f64::from(sender.last) * 8e12;
                     let moved = sender.free as f64 + bytes / sender.rate - bytes / before;
@@ -282,7 +286,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 }
                 let is_nack = kind == PacketKind::Nack;
                 if self.is_selective() {
-                    self.heard(plan, qp, is_news, is_nack.then_some(came));
+                    self.heard(plan, qp, is_news, is_nack.then_some(number + (more >> 8)));
                 } else if is_nack {
                     self.go_back(qp);
                 }
@@ -380,7 +384,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         let at = self.packets.at(packet);
         if let Some(kind) = answer {
             at.kind = kind;
-            (at.number, at.came) = (receiver.expected, number);
+            at.came_behind(number.saturating_sub(receiver.expected));
+            at.number = receiver.expected;
             at.bytes = settings.ack_bytes as u16;
             at.flags = (at.flags & !(MARKED | LAST)) | (u8::from(receiver.is_marked) * MARKED);
             (receiver.unacked, receiver.is_marked) = (0, false);
@@ -399,7 +404,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 stamp: 0,
                 place: 0,
                 way: 0,
-                came: 0,
+                more: 0,
                 bytes: CNP_BYTES,
                 kind: PacketKind::Cnp,
                 flags,
@@ -479,6 +484,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 return;
             }
             sender.timeout = self.now.saturating_add(plan.settings.timeout_ns);
+            let (flow, line) = (&mut self.flows[qp as usize], &plan.lines[qp as usize]);
+            self.control.lost(flow, &mut sender.rate, line, self.now, true);
             self.go_back(qp);
             self.may_send(plan, qp);
         }

@@ -247,7 +247,7 @@ impl Dcqcn {
 mod tests {
     use super::*;
 
-    const LINE: Line = Line { bps: 40e9, rtt_ns: 5000.0, window: 0.0 };
+    const LINE: Line = Line { bps: 40e9, rtt_ns: 5000.0, window: 0.0, hops: 2, packet: 1048.0 };
 
     #[test]
     fn the_first_notification_halves_the_rate_and_five_increases_restore_it() {

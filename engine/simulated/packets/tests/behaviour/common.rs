@@ -1,6 +1,6 @@
 //! Small networks and settings.
 
-use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Timely};
+use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Pint, Swift, Timely};
 use kelpie_packets::{
     BufferSettings, EcmpHash, EcnCurve, Link, LinkEvent, MarkEcho, MessageForm, Network, NodeKind, Outcome, QpForm,
     Recovery, Settings, Traffic, Trigger, WindowRule, run,
@@ -122,8 +122,9 @@ pub fn of_paper(algorithm: Algorithm, gbps: f64) -> Settings {
     if let Algorithm::Dcqcn(_) = algorithm {
         settings.echo = Dcqcn::CNP_OF_PAPER;
     }
-    if let Algorithm::Hpcc(_) = algorithm {
-        (settings.window, settings.window_follows_rate, settings.overhead) = (WindowRule::LargestBdp, true, 90);
+    if let Algorithm::Hpcc(_) | Algorithm::Pint(_) | Algorithm::Swift(_) = algorithm {
+        (settings.window, settings.window_follows_rate) = (WindowRule::LargestBdp, true);
+        settings.overhead += if matches!(algorithm, Algorithm::Hpcc(_)) { 42 } else { 1 };
     }
     settings
 }
@@ -135,6 +136,8 @@ pub fn algorithms_of_papers(gbps: f64) -> Vec<Algorithm> {
         Algorithm::Hpcc(Hpcc::of_paper(gbps * 1e9)),
         Algorithm::Timely(Timely::of_paper(gbps * 1e9)),
         Algorithm::Dctcp(Dctcp::of_paper()),
+        Algorithm::Pint(Pint::of_hpcc_simulator(gbps * 1e9)),
+        Algorithm::Swift(Swift::of_round_trip(8000.0)),
     ]
 }
 

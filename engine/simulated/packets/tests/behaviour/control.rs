@@ -1,6 +1,6 @@
 //! Congestion control on networks.
 
-use kelpie_packets::congestion::{Algorithm, Dcqcn};
+use kelpie_packets::congestion::{Algorithm, Dcqcn, Hpcc, Pint};
 use kelpie_packets::{MarkEcho, MessageForm, Settings, Trigger};
 
 use crate::common::*;
@@ -52,4 +52,21 @@ fn a_qp_that_paused_sends_at_the_rate_that_its_timers_would_have_reached() {
     let alone = 5_240_000.0 * 8.0 / 40.0;
     let (short, long) = (took(10_000), took(100_000_000));
     assert!(long < 1.01 * alone + 10_000.0 && short > 1.3 * alone, "{short} {long} of {alone}");
+}
+
+#[test]
+fn one_byte_of_load_does_nearly_as_well_as_all_of_it() {
+    let traffic = incast(8, 2_000_000);
+    let mean = |algorithm: Algorithm| {
+        let outcome = simulate(&star(9, 100.0), &of_paper(algorithm, 100.0), &traffic);
+        assert_ended(&traffic, &outcome);
+        let times = outcome.messages.iter().filter_map(|message| message.received);
+        (times.sum::<u64>() as f64 / 8.0, outcome.counters.max_queue_bytes)
+    };
+    let (hpcc, _) = mean(Algorithm::Hpcc(Hpcc::of_hpcc_simulator(100e9)));
+    for share in [1.0, 1.0 / 16.0] {
+        let (pint, queue) = mean(Algorithm::Pint(Pint { share, ..Pint::of_hpcc_simulator(100e9) }));
+        assert!((pint / hpcc - 1.0).abs() < 0.1, "{share}: {pint} {hpcc}");
+        assert!(queue < 8 * 60_000, "{share}: {queue}");
+    }
 }

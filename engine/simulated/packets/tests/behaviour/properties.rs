@@ -1,6 +1,6 @@
 //! What holds on any network.
 
-use kelpie_packets::congestion::{Algorithm, Dctcp, Hpcc, Timely};
+use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Pint, Swift, Timely};
 use kelpie_packets::{
     LinkEvent, MarkEcho, MessageForm, Network, QpForm, Recovery, Settings, Traffic, Trigger, WindowRule, run,
 };
@@ -27,6 +27,9 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
         Just(Algorithm::Hpcc(hpcc)),
         Just(Algorithm::Timely(timely)),
         Just(Algorithm::Dctcp(dctcp)),
+        Just(Algorithm::Pint(Pint::of_hpcc_simulator(25e9))),
+        Just(Algorithm::Swift(Swift::of_round_trip(8000.0))),
+        Just(Algorithm::Dcqcn(Dcqcn::of_paper(25e9))),
     ]
 }
 
