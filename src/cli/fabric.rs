@@ -107,7 +107,7 @@ pub struct ScenarioArgs {
 pub struct RunArgs {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Congestion control: none, dcqcn, hpcc, timely, dctcp
+    /// Congestion control: none, dcqcn, dcqcn-paper, dcqcn-connectx, hpcc, pint, timely, dctcp, swift
     #[arg(long, default_value = "dcqcn", conflicts_with = "config")]
     pub cc: String,
     /// How much detail

@@ -1,17 +1,12 @@
 //! Settings of a run at packet level by name, for commands.
 
-use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Timely};
-use kelpie_packets::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Network, Recovery, Settings, WindowRule};
+use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Pint, Swift, Timely};
+use kelpie_packets::{BufferSettings, EcmpHash, MarkEcho, Network, Recovery, Settings, WindowRule};
 use kelpie_spaces::headers;
 
 /// Names of congestion control.
-pub const ALGORITHMS: [&str; 5] = ["none", "dcqcn", "hpcc", "timely", "dctcp"];
-
-/// Marks begin at so many bytes for each Gbit/s of a link, and all is marked from so many on, as HPCC's authors set it for
-/// 100 Gbit/s (Li et al., SIGCOMM 2019, section 5.1: 100 KB and 400 KB at 25 Gbit/s).
-const MARKS_FROM: f64 = 4000.0;
-const MARKS_ALL_FROM: f64 = 16_000.0;
-const MARKED_SHARE: f64 = 0.2;
+pub const ALGORITHMS: [&str; 9] =
+    ["none", "dcqcn", "dcqcn-paper", "dcqcn-connectx", "hpcc", "pint", "timely", "dctcp", "swift"];
 
 /// A setting that a command can change: name, unit, meaning.
 pub struct Key {
@@ -44,7 +39,7 @@ macro_rules! of {
 }
 
 /// All settings, in the order in which pages show them.
-pub const KEYS: [Key; 36] = [
+pub const KEYS: [Key; 43] = [
     key("payload", "bytes", "payload of a full packet, the path MTU", |s| Some(Place::Count(&mut s.payload))),
     key("packets_per_ack", "packets", "in-order packets for one acknowledgement", |s| {
         Some(Place::Count(&mut s.packets_per_ack))
@@ -88,6 +83,13 @@ pub const KEYS: [Key; 36] = [
     key("dctcp.gain", "share", "weight of new marks in alpha", of!(Dctcp, gain, Number)),
     key("dctcp.additive", "bit/s", "how much a rate rises in a round trip", of!(Dctcp, additive, Number)),
     key("dctcp.least", "bit/s", "least rate", of!(Dctcp, least, Number)),
+    key("swift.base", "ns", "target delay without hops", of!(Swift, base, Number)),
+    key("swift.per_hop", "ns", "target delay of each hop", of!(Swift, per_hop, Number)),
+    key("swift.additive", "packets", "how much a window rises in a round trip", of!(Swift, additive, Number)),
+    key("swift.beta", "share", "share of a decrease", of!(Swift, beta, Number)),
+    key("pint.target", "share", "share of a link that is used", of!(Pint, target, Number)),
+    key("pint.additive", "bit/s", "how much a rate rises in a round trip", of!(Pint, additive, Number)),
+    key("selective", "0 or 1", "only what is missing is sent again", |_| None),
     key("retries", "timeouts", "timeouts in a row before a QP is in error", |_| None),
 ];
 
@@ -109,49 +111,36 @@ pub fn settings(network: &Network, algorithm: &str) -> Result<Settings, String> 
     rates.sort_by(f64::total_cmp);
     rates.dedup();
     let line = rates.first().copied().unwrap_or(100.0) * 1e9;
-    // Parameters for 100 Gbit/s grow with the rate. Source: HPCC's simulator for DCQCN, HPCC and DCTCP.
-    let scale = line / 100e9;
-    let algorithm = match algorithm {
-        "none" => Algorithm::None,
-        "dcqcn" => Algorithm::Dcqcn(Dcqcn {
-            gain: 1.0 / 256.0,
-            alpha_interval: 1000,
-            decrease_interval: 4000,
-            increase_interval: 300_000,
-            byte_counter: None,
-            recoveries: 1,
-            additive: 20e6 * scale,
-            hyper: 200e6 * scale,
-            least: 100e6,
-            clamps_target: false,
-        }),
-        "hpcc" => Algorithm::Hpcc(Hpcc {
-            target: 0.95,
-            additive: 40e6 * scale,
-            most_rises: 0,
-            least: 100e6,
-            reacts_fast: true,
-        }),
-        "timely" => Algorithm::Timely(Timely {
-            alpha: 0.875,
-            beta: 0.8,
-            low: 50e3,
-            high: 500e3,
-            least_rtt: 20e3,
-            additive: 100e6 * scale,
-            hyper: 500e6 * scale,
-            least: 100e6,
-        }),
-        "dctcp" => Algorithm::Dctcp(Dctcp { gain: 1.0 / 16.0, additive: 615e6 * scale, least: 100e6 }),
+    let (algorithm, echo) = match algorithm {
+        "none" => (Algorithm::None, MarkEcho::Acknowledgement),
+        "dcqcn" => (Algorithm::Dcqcn(Dcqcn::of_hpcc_simulator(line)), MarkEcho::Acknowledgement),
+        "dcqcn-paper" => (Algorithm::Dcqcn(Dcqcn::of_paper(line)), Dcqcn::CNP_OF_PAPER),
+        "dcqcn-connectx" => (Algorithm::Dcqcn(Dcqcn::of_connectx()), Dcqcn::CNP_OF_CONNECTX),
+        "hpcc" => (Algorithm::Hpcc(Hpcc::of_hpcc_simulator(line)), MarkEcho::Acknowledgement),
+        "pint" => (Algorithm::Pint(Pint::of_hpcc_simulator(line)), MarkEcho::Acknowledgement),
+        "timely" => (Algorithm::Timely(Timely::of_paper(line)), MarkEcho::Acknowledgement),
+        // By rate, as in HPCC's simulator.
+        "dctcp" => {
+            let dctcp = Dctcp { gain: 1.0 / 16.0, additive: 615e6 * line / 100e9, least: 100e6 };
+            (Algorithm::Dctcp(dctcp), MarkEcho::Acknowledgement)
+        }
+        "swift" => (Algorithm::Swift(Swift::of_paper()), MarkEcho::Acknowledgement),
         other => return Err(format!("no congestion control `{other}`; write one of {}", ALGORITHMS.join(", "))),
     };
-    let telemetry = if matches!(algorithm, Algorithm::Hpcc(_)) { 42 } else { 0 };
-    let curve =
-        |gbps: &f64| (*gbps, EcnCurve { kmin: gbps * MARKS_FROM, kmax: gbps * MARKS_ALL_FROM, pmax: MARKED_SHARE });
-    let window = if matches!(algorithm, Algorithm::Dcqcn(_) | Algorithm::Timely(_) | Algorithm::None) {
-        WindowRule::None
-    } else {
-        WindowRule::Bdp
+    // What switches write: five hops of HPCC, or a byte of PINT.
+    let telemetry = match algorithm {
+        Algorithm::Hpcc(_) => 42,
+        Algorithm::Pint(_) => 1,
+        _ => 0,
+    };
+    let is_paper = algorithm == Algorithm::Dcqcn(Dcqcn::of_paper(line));
+    let curve = |gbps: &f64| {
+        let of = if is_paper { Dcqcn::curve_of_paper } else { Dcqcn::curve_of_hpcc_simulator };
+        (*gbps, of(gbps * 1e9))
+    };
+    let window = match algorithm {
+        Algorithm::Hpcc(_) | Algorithm::Pint(_) | Algorithm::Dctcp(_) => WindowRule::Bdp,
+        _ => WindowRule::None,
     };
     Ok(Settings {
         payload: 4096,
@@ -169,7 +158,7 @@ pub fn settings(network: &Network, algorithm: &str) -> Result<Settings, String> 
             pfc: true,
         },
         ecn: rates.iter().map(curve).collect(),
-        echo: MarkEcho::Acknowledgement,
+        echo,
         hash: EcmpHash::Seeded(1),
         algorithm,
         window,
@@ -196,6 +185,10 @@ pub fn set(settings: &mut Settings, assignment: &str) -> Result<(), String> {
     let number = number.ok_or_else(|| format!("`{shown}`: write a number from 0"))?;
     if name == "retries" {
         settings.retries = number.min(255.0) as u8;
+        return Ok(());
+    }
+    if name == "selective" {
+        settings.recovery = if number == 0.0 { Recovery::GoBackN } else { Recovery::IRN };
         return Ok(());
     }
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
@@ -232,7 +225,8 @@ mod tests {
             let mut settings = settings(&Network::default(), algorithm).expect(algorithm);
             let before = settings.clone();
             for key in KEYS.iter().filter(|key| key.name != "payload") {
-                let own = key.name.split_once('.').is_none_or(|(of, _)| of == algorithm);
+                let family = algorithm.split('-').next().expect("a word");
+                let own = key.name.split_once('.').is_none_or(|(of, _)| of == family);
                 let zero_or_more = if key.unit == "0 or 1" { "0" } else { "77" };
                 assert_eq!(set(&mut settings, &format!("{}={zero_or_more}", key.name)).is_ok(), own, "{}", key.name);
             }

@@ -1,8 +1,6 @@
 //! The files of other simulators, with the completion times that these have. Source: SimAI v1.6 with its pauses mended,
 //! and HPCC's simulator, run with these files.
 
-#![expect(missing_docs, reason = "a test")]
-
 use kelpie_collectives::program::Programs;
 use kelpie_fabric::carried::{QpUse, network, traffic};
 use kelpie_fabric::peer::{FlowsAnswer, Peer, PeerRun, settings};

@@ -2,41 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Timely};
+use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Pint, Timely};
 use kelpie_packets::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Recovery, Settings, WindowRule};
 
 use super::lines::{Peer, PeerError, bits_per_second, short};
 
 /// Keys that name files or what is written to them, and those that have no effect there.
-const NO_EFFECT: [&str; 27] = [
-    "TOPOLOGY_FILE",
-    "FLOW_FILE",
-    "TRACE_FILE",
-    "TRACE_OUTPUT_FILE",
-    "FCT_OUTPUT_FILE",
-    "PFC_OUTPUT_FILE",
-    "QLEN_MON_FILE",
-    "QLEN_MON_START",
-    "QLEN_MON_END",
-    "BW_MON_FILE",
-    "RATE_MON_FILE",
-    "CNP_MON_FILE",
-    "MON_START",
-    "MON_END",
-    "QP_MON_INTERVAL",
-    "QLEN_MON_INTERVAL",
-    "BW_MON_INTERVAL",
-    "ENABLE_TRACE",
-    "TRACE_START_TIME",
-    "TRACE_END_TIME",
-    "USE_DYNAMIC_PFC_THRESHOLD",
-    "L2_CHUNK_SIZE",
-    "INT_MULTI",
-    "PINT_LOG_BASE",
-    "PINT_PROB",
-    "SIMULATOR_START_TIME",
-    "TOTAL_FLOW_FILE",
-];
+const NO_EFFECT: &str = "TOPOLOGY_FILE FLOW_FILE TRACE_FILE TRACE_OUTPUT_FILE FCT_OUTPUT_FILE PFC_OUTPUT_FILE QLEN_MON_FILE \
+    QLEN_MON_START QLEN_MON_END BW_MON_FILE RATE_MON_FILE CNP_MON_FILE MON_START MON_END \
+    QP_MON_INTERVAL QLEN_MON_INTERVAL BW_MON_INTERVAL ENABLE_TRACE TRACE_START_TIME TRACE_END_TIME \
+    USE_DYNAMIC_PFC_THRESHOLD L2_CHUNK_SIZE INT_MULTI SIMULATOR_START_TIME TOTAL_FLOW_FILE";
 
 /// A configuration while it is read.
 struct Config<'t> {
@@ -139,9 +114,17 @@ impl<'t> Config<'t> {
                 least,
             }),
             8 => Algorithm::Dctcp(Dctcp { gain, additive: self.rate("DCTCP_RATE_AI", 1000e6)?, least }),
+            10 => Algorithm::Pint(Pint {
+                target: self.number("U_TARGET", 0.95)?,
+                additive,
+                most_rises: self.number("MI_THRESH", 5.0)? as u32,
+                least,
+                base: self.number("PINT_LOG_BASE", 1.05)?,
+                share: self.number("PINT_PROB", 1.0)?,
+            }),
             _ => {
                 let line = self.keys.get("CC_MODE").map_or(1, |key| key.0);
-                let modes = "1 (DCQCN), 3 (HPCC), 7 (TIMELY) or 8 (DCTCP)";
+                let modes = "1 (DCQCN), 3 (HPCC), 7 (TIMELY), 8 (DCTCP) or 10 (PINT)";
                 return Err(self.wrong(line, format!("CC_MODE {mode} is not simulated; write {modes}")));
             }
         };
@@ -162,49 +145,26 @@ pub fn read(peer: Peer, file: &str, text: &str) -> Result<Settings, PeerError> {
     Ok(settings)
 }
 
+/// Whether a list of words has one.
+fn has(list: &str, word: &str) -> bool {
+    list.split(' ').any(|other| other == word)
+}
+
 /// What is not simulated, or not known, has to be off.
 fn refuse(config: &Config<'_>) -> Result<(), PeerError> {
-    const OFF: [&str; 4] = ["L2_BACK_TO_ZERO", "MULTI_RATE", "SAMPLE_FEEDBACK", "ERROR_RATE_PER_LINK"];
-    const KNOWN: [&str; 31] = [
-        "ENABLE_QCN",
-        "PACKET_PAYLOAD_SIZE",
-        "SIMULATOR_STOP_TIME",
-        "CC_MODE",
-        "ALPHA_RESUME_INTERVAL",
-        "RATE_DECREASE_INTERVAL",
-        "CLAMP_TARGET_RATE",
-        "RP_TIMER",
-        "EWMA_GAIN",
-        "FAST_RECOVERY_TIMES",
-        "RATE_AI",
-        "RATE_HAI",
-        "MIN_RATE",
-        "DCTCP_RATE_AI",
-        "L2_ACK_INTERVAL",
-        "HAS_WIN",
-        "GLOBAL_T",
-        "VAR_WIN",
-        "FAST_REACT",
-        "U_TARGET",
-        "MI_THRESH",
-        "RATE_BOUND",
-        "ACK_HIGH_PRIO",
-        "LINK_DOWN",
-        "KMAX_MAP",
-        "KMIN_MAP",
-        "PMAX_MAP",
-        "BUFFER_SIZE",
-        "NIC_TOTAL_PAUSE_TIME",
-        "PFC_ALPHA",
-        "QP_RATE_MON",
-    ];
+    const OFF: &str = "L2_BACK_TO_ZERO MULTI_RATE SAMPLE_FEEDBACK ERROR_RATE_PER_LINK";
+    const KNOWN: &str = "ENABLE_QCN PACKET_PAYLOAD_SIZE SIMULATOR_STOP_TIME CC_MODE ALPHA_RESUME_INTERVAL \
+        RATE_DECREASE_INTERVAL CLAMP_TARGET_RATE RP_TIMER EWMA_GAIN FAST_RECOVERY_TIMES RATE_AI RATE_HAI \
+        MIN_RATE DCTCP_RATE_AI L2_ACK_INTERVAL HAS_WIN GLOBAL_T VAR_WIN FAST_REACT U_TARGET MI_THRESH \
+        RATE_BOUND ACK_HIGH_PRIO LINK_DOWN KMAX_MAP KMIN_MAP PMAX_MAP BUFFER_SIZE NIC_TOTAL_PAUSE_TIME \
+        PFC_ALPHA QP_RATE_MON PINT_LOG_BASE PINT_PROB";
     for (key, (line, values)) in &config.keys {
         let is_off = values.iter().all(|value| value.parse() == Ok(0.0));
-        if OFF.contains(key) || *key == "LINK_DOWN" {
+        if has(OFF, key) || *key == "LINK_DOWN" {
             if !is_off {
                 return Err(config.wrong(*line, format!("{key} is not simulated; write 0")));
             }
-        } else if !KNOWN.contains(key) && !NO_EFFECT.contains(key) {
+        } else if !has(KNOWN, key) && !has(NO_EFFECT, key) {
             return Err(config.wrong(*line, format!("unknown key `{}`", short(key))));
         }
     }
@@ -221,6 +181,7 @@ fn settings(peer: Peer, config: &Config<'_>) -> Result<Settings, PeerError> {
     let telemetry = match mode as u32 {
         3 => 42,
         7 => 8,
+        10 => 1,
         _ => 0,
     };
     // Ethernet, IP, UDP, then sequence number (4 bytes or 8) and priority; acknowledgements repeat ports and telemetry.
