@@ -1,48 +1,25 @@
 //! `kelpie mfs check`: whether a workload is anomalous, likely so, safe or unknown, and what to change.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use kelpie_belief::{MeasuredNeighbour, Strange};
 use kelpie_campaign::UnstoredOracle;
-use kelpie_campaign::text::condition_lines;
+use kelpie_campaign::mfs_answer::{MfsCheck, SubsystemCampaigns, document, text};
 use kelpie_engine::MeasureError;
 use kelpie_examine::subsystem::OpenedSubsystem;
 use kelpie_monitor::{Bounds, Verdict, measure_judged};
-use kelpie_reports::answer::{Adviser, Answer, Answered, Reason};
-use kelpie_reports::subsystem_history::{self, StoredExperiment, StoredFinding, SubsystemHistory};
-use kelpie_reports::ways_out::{LiveSubsystem, WayOut, WayOutState};
+use kelpie_reports::answer::{Adviser, Answer, Answered};
+use kelpie_reports::subsystem_history::{self, SubsystemHistory};
+use kelpie_reports::ways_out::LiveSubsystem;
 use kelpie_search::distil;
-use kelpie_spaces::{Condition, Feature, FeatureValue, Space, Workload};
-use kelpie_store::{CampaignId, Store};
-use serde_json::{Map, Value, json};
+use kelpie_spaces::{Condition, Space, Workload};
+use kelpie_store::Store;
 
 use crate::args::Common;
 use crate::cli::MfsCheckArgs;
 use crate::exit;
 use crate::inputs;
-use crate::output::{note, percent, plural, print, print_json};
-
-/// What is said of a workload: the answer that decides, those for other subsystems, and ways out.
-struct MfsCheck<'a> {
-    subsystem: SubsystemCampaigns<'a>,
-    answered: Answered<'a>,
-    others: Vec<(SubsystemCampaigns<'a>, Answered<'a>)>,
-    ways: Vec<WayOut>,
-}
-
-/// A subsystem with the campaigns on it, which tell two of one name apart.
-struct SubsystemCampaigns<'a> {
-    name: &'a str,
-    campaigns: &'a [CampaignId],
-}
-
-impl<'a> SubsystemCampaigns<'a> {
-    fn of(adviser: &'a Adviser<'a>) -> Self {
-        Self { name: adviser.subsystem(), campaigns: adviser.campaigns() }
-    }
-}
+use crate::output::{note, print, print_json};
 
 /// Runs the command.
 pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -75,7 +52,7 @@ pub fn check(args: &MfsCheckArgs, common: Common) -> anyhow::Result<ExitCode> {
         Some((name, opened)) => measured(&advisers[0], &workload, name, opened)?,
         None => estimated(&advisers, &workload),
     };
-    if common.json { print_json(&document(&checked)) } else { print(&text(&checked)) }?;
+    if common.json { print_json(&document(&checked)) } else { print(&text(&checked, word)) }?;
     Ok(match checked.answered.answer {
         Answer::Anomalous | Answer::Likely => exit::anomalous(),
         Answer::Safe => exit::HEALTHY,
@@ -168,169 +145,11 @@ impl LiveSubsystem for Live<'_> {
     }
 }
 
-fn document(checked: &MfsCheck<'_>) -> Value {
-    let Answered { answer, probability, findings, nearest, .. } = &checked.answered;
-    let finding = |kept: &&StoredFinding| {
-        json!({
-            "campaign": kept.campaign, "subsystem": kept.subsystem, "id": kept.finding.number,
-            "symptom": kept.finding.symptom, "mfs": kept.finding.mfs, "confidence": kept.finding.confidence,
-        })
-    };
-    let near = |(neighbour, measured): &(MeasuredNeighbour<'_>, StoredExperiment)| {
-        json!({
-            "campaign": measured.campaign, "experiment": measured.number, "anomalous": neighbour.is_anomalous,
-            "distance": neighbour.distance, "workload": neighbour.workload,
-        })
-    };
-    let way = |way: &WayOut| {
-        let change = way.change.to.iter().map(|(feature, value)| (feature.name().to_owned(), json!(value)));
-        json!({
-            "change": change.collect::<Map<_, _>>(), "words": way.change.words, "state": way.state,
-            "probability": way.probability, "likely_to_help": way.helps(), "also_changes": way.change.others,
-            "workload": way.change.workload,
-        })
-    };
-    let other = |(subsystem, answered): &(SubsystemCampaigns<'_>, Answered<'_>)| {
-        json!({
-            "subsystem": subsystem.name, "campaigns": subsystem.campaigns, "answer": answered.answer,
-            "probability": answered.probability, "reason": reason(answered),
-        })
-    };
-    json!({
-        "answer": answer, "probability": probability,
-        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
-        "nearest": nearest.iter().map(near).collect::<Vec<_>>(),
-        "ways_out": checked.ways.iter().map(way).collect::<Vec<_>>(),
-        "subsystem": checked.subsystem.name, "campaigns": checked.subsystem.campaigns,
-        "reason": reason(&checked.answered),
-        "others": checked.others.iter().map(other).collect::<Vec<_>>(),
-    })
-}
-
-fn text(checked: &MfsCheck<'_>) -> String {
-    let Answered { answer, findings, nearest, .. } = &checked.answered;
-    let is_like = |subsystem: &SubsystemCampaigns<'_>| {
-        let others = checked.others.iter().map(|(other, _)| other).chain([&checked.subsystem]);
-        others.filter(|other| other.name == subsystem.name).count() > 1
-    };
-    let named = |subsystem: &SubsystemCampaigns<'_>| {
-        let campaigns: Vec<String> = subsystem.campaigns.iter().map(ToString::to_string).collect();
-        let apart = if is_like(subsystem) { format!(" (campaign {})", campaigns.join(", ")) } else { String::new() };
-        format!("{}{apart}", subsystem.name)
-    };
-    let mut text = format!("{} on {}: {}\n", word(*answer), named(&checked.subsystem), reason(&checked.answered));
-    for (index, StoredFinding { campaign, finding, .. }) in findings.iter().enumerate() {
-        let _ = writeln!(text, "\ninside {campaign}.{} {}", finding.number, finding.symptom.name());
-        match findings[..index].iter().find(|other| other.finding.has_conditions_of(finding)) {
-            Some(twin) => _ = writeln!(text, "    the conditions of {}.{}", twin.campaign, twin.finding.number),
-            None => text += &condition_lines(&finding.region_by_need()),
-        }
-    }
-    if answer.wants_ways_out() {
-        text += if checked.ways.is_empty() { "\nno way out is known\n" } else { "\nways out, the best known first:\n" };
-    }
-    for way in &checked.ways {
-        let _ = writeln!(text, "  {}{}: {}", way.change.words, also(way), outlook(way));
-    }
-    // What was measured itself needs no neighbours.
-    let is_stored = matches!(checked.answered.reason, Reason::Stored(_));
-    let nearest = if is_stored { &[] } else { &nearest[..] };
-    if !nearest.is_empty() {
-        text += "\nnearest measured:\n";
-    }
-    for (neighbour, measured) in nearest {
-        let verdict = if neighbour.is_anomalous { "anomalous" } else { "healthy" };
-        let _ = writeln!(
-            text,
-            "  {verdict}, experiment {} of campaign {}, at distance {:.2}",
-            measured.number, measured.campaign, neighbour.distance
-        );
-    }
-    for (subsystem, answered) in &checked.others {
-        let _ = writeln!(text, "\n{} on {}: {}", word(answered.answer), named(subsystem), reason(answered));
-    }
-    text
-}
-
 fn word(answer: Answer) -> String {
     match answer {
         Answer::Anomalous => console::style("anomalous").red().bold().to_string(),
         Answer::Likely => console::style("likely anomalous").red().to_string(),
         Answer::Unknown => console::style("unknown").yellow().to_string(),
         Answer::Safe => console::style("safe").green().to_string(),
-    }
-}
-
-/// Why this is the answer.
-fn reason(answered: &Answered<'_>) -> String {
-    let [low, high] = answered.probability;
-    match &answered.reason {
-        Reason::Stored(StoredExperiment { campaign, number, is_anomalous, .. }) => {
-            let verdict = if *is_anomalous { "anomalous" } else { "healthy" };
-            format!("experiment {number} of campaign {campaign} measured it {verdict}")
-        }
-        Reason::Settled(Some(true)) => "measured anomalous".to_owned(),
-        Reason::Settled(Some(false)) => "measured healthy".to_owned(),
-        Reason::Settled(None) => "measuring it was inconclusive".to_owned(),
-        Reason::Inside => format!("inside a finding of which at least {} is anomalous", percent(low)),
-        Reason::Estimated(estimate) => {
-            let all = plural(estimate.as_healthy as u64, "measured workload");
-            let at_least = match answered.answer {
-                Answer::Safe if estimate.as_healthy == 0 => "; it looks healthier than each measured one".to_owned(),
-                Answer::Safe => format!(
-                    "; of {all} that look at least as healthy {} anomalous",
-                    match estimate.anomalous_of_them {
-                        0 => "none was".to_owned(),
-                        1 => "1 was".to_owned(),
-                        more => format!("{more} were"),
-                    }
-                ),
-                Answer::Unknown => "; too little was measured here".to_owned(),
-                Answer::Anomalous | Answer::Likely => String::new(),
-            };
-            format!("anomalous with a probability of {} to {}{at_least}", percent(low), percent(high))
-        }
-        Reason::Strange(Strange::Word { feature, word }) => {
-            format!("nothing comparable is stored: {feature} {word} was never measured")
-        }
-        Reason::Strange(Strange::Number { feature, number, nearest }) => format!(
-            "too little is known here: {feature} {} is {} {}, the nearest that was measured; `--measure S` settles it",
-            feature.written(*number),
-            if number < nearest { "below" } else { "above" },
-            feature.written(*nearest)
-        ),
-        Reason::Nothing => "nothing comparable is stored: no experiment has a verdict".to_owned(),
-    }
-}
-
-fn outlook(way: &WayOut) -> String {
-    match way.state {
-        WayOutState::MeasuredHealthy => "measured, healthy".to_owned(),
-        WayOutState::MeasuredAnomalous => "measured, still anomalous".to_owned(),
-        WayOutState::Estimated => {
-            let [low, high] = way.probability;
-            let still = format!("still anomalous with a probability of {} to {}", percent(low), percent(high));
-            match way {
-                _ if way.was_tried => format!("measured without a verdict, {still}"),
-                _ if way.helps() => format!("likely to help, {still}"),
-                _ => still,
-            }
-        }
-    }
-}
-
-/// What moves with a change.
-fn also(way: &WayOut) -> String {
-    if way.change.others.is_empty() {
-        return String::new();
-    }
-    let others = way.change.others.iter().map(|feature| format!("{feature} {}", shown(*feature, &way.change.workload)));
-    format!(" (then {})", others.collect::<Vec<_>>().join(", "))
-}
-
-fn shown(feature: Feature, workload: &Workload) -> String {
-    match workload.feature(feature) {
-        FeatureValue::Number(number) => feature.written(number),
-        FeatureValue::Category(word) => word,
     }
 }

@@ -164,15 +164,20 @@ impl<'u> FleetJudge<'u> {
         self.blind.extend(doubtful);
     }
 
-    /// The best that a NIC moves through itself, on the component of a metric of pairs and in its unit.
+    /// What a healthy NIC moves through itself, on the component of a metric of pairs and in its unit: not the most that a
+    /// host says, which one that lies would decide.
     fn loopback(&self, name: &str) -> Option<f64> {
         let (component, unit) = (name.split_once('['), unit_of(&self.metrics[name]));
         let is_like = |other: &&String| {
             other.starts_with("loopback") && other.split_once('[').map(|(_, of)| of) == component.map(|(_, of)| of)
         };
-        let values = self.metrics.iter().filter(|(other, _)| is_like(other)).flat_map(|(_, judged)| judged.values());
-        let values = values.filter(|judged| judged.value.unit == unit && judged.value.better == Better::Higher);
-        values.map(|judged| judged.value.typical()).max_by(f64::total_cmp)
+        let alike = self.metrics.iter().filter(|(other, _)| is_like(other));
+        let alike = alike.filter(|(_, judged)| {
+            let first = judged.values().next();
+            first.is_some_and(|judged| judged.value.unit == unit && judged.value.better == Better::Higher)
+        });
+        let typical = |name: &String| self.criteria.metrics.get(name).map(Criterion::typical);
+        alike.filter_map(|(name, _)| typical(name)).max_by(f64::total_cmp)
     }
 
     /// The metrics of pairs, those of all distances together: one distance alone has few pairs of a host.

@@ -3,6 +3,7 @@
 mod checkpoint;
 pub mod document;
 pub mod environment;
+pub mod mfs_answer;
 pub mod recipes;
 mod remeasure;
 pub mod text;

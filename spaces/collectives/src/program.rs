@@ -27,6 +27,8 @@ pub enum GroupKind {
     Expert,
     /// Those with the same parameters.
     Data,
+    /// Those with the same experts.
+    ExpertData,
 }
 
 /// An algorithm by name, or the one that a table chooses.
@@ -235,8 +237,11 @@ impl Programs {
         broken
     }
 
-    /// The transfers; or the key of what cannot be, and why.
-    fn dag(&self, gpus: u32, gpus_per_host: u32) -> Result<Dag, (String, String)> {
+    /// The transfers.
+    ///
+    /// # Errors
+    /// The key of what cannot be, and why.
+    pub fn dag(&self, gpus: u32, gpus_per_host: u32) -> Result<Dag, (String, String)> {
         let places = gpus + gpus.div_ceil(gpus_per_host);
         let mut builder = DagBuilder::new(places, 0);
         for (job, program) in self.programs.iter().enumerate() {
@@ -329,6 +334,7 @@ impl Program {
             GroupKind::Tensor => (1, tensor),
             GroupKind::Expert => (tensor, expert / tensor),
             GroupKind::Data => (tensor, stage / tensor),
+            GroupKind::ExpertData => (expert, stage / expert),
         };
         let is_first = |place: &usize| (place % stage) / apart % members == 0;
         (0..all.len()).filter(is_first).map(|first| (0..members).map(|n| all[first + n * apart]).collect()).collect()
@@ -348,6 +354,7 @@ impl Step {
             GroupKind::Tensor => " tensor",
             GroupKind::Expert => " expert",
             GroupKind::Data => " data",
+            GroupKind::ExpertData => " expert-data",
         };
         let (word, bytes) = match (self.group_op(), self.send, self.compute_us) {
             (Some((GroupOp::AllReduce, bytes)), ..) => ("all_reduce", bytes),
@@ -459,7 +466,12 @@ mod tests {
         let text = "kelpie: job/1\nprograms:\n- {tensor: 4, expert: 2, pipeline: 2, steps: [{compute_us: 1}]}\n";
         let (programs, _) = Programs::from_yaml("j", text, 32, 8).expect("valid");
         let all: Vec<u32> = (0..32).collect();
-        for (kind, members, second) in [(GroupKind::Tensor, 4, 1), (GroupKind::Expert, 2, 4), (GroupKind::Data, 4, 4)] {
+        for (kind, members, second) in [
+            (GroupKind::Tensor, 4, 1),
+            (GroupKind::Expert, 2, 4),
+            (GroupKind::Data, 4, 4),
+            (GroupKind::ExpertData, 2, 8),
+        ] {
             let groups = programs.programs[0].groups(kind, &all, 16);
             let mut seen: Vec<u32> = groups.iter().flatten().copied().collect();
             seen.sort_unstable();

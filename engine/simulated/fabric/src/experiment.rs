@@ -11,6 +11,7 @@ use kelpie_topology::{Fabric, FabricCable, FabricGraph, FabricNode};
 use crate::answer::{Level, ProgramAnswer};
 use crate::carried::{QpUse, network, traffic};
 use crate::fluid;
+use crate::import::{aicb, goal};
 use crate::peer::{Peer, PeerError, PeerTopology};
 
 /// Why there is no answer.
@@ -121,12 +122,25 @@ const HOPS_PER_SECOND: f64 = 3e6;
 const BYTES_OF_TRANSFER: f64 = 250.0;
 
 impl Experiment {
-    /// From the text of a job file.
+    /// From the text of a job file: job/1, a workload of AICB, or a trace in GOAL.
     ///
     /// # Errors
     /// Names file, line and rule of each mistake.
     pub fn new(graph: FabricGraph, file: &str, job: &str) -> Result<Self, FabricError> {
-        let (programs, dag) = Programs::from_yaml(file, job, graph.gpus(), graph.gpus_per_host)?;
+        let (gpus, per_host) = (graph.gpus(), graph.gpus_per_host);
+        let (programs, dag) = if job.trim_start().starts_with(aicb::TAG) {
+            let programs = aicb::read(file, job, gpus)?;
+            let dag = programs.dag(gpus, per_host).map_err(|(key, rule)| PeerError {
+                file: file.to_owned(),
+                line: 1,
+                rule: format!("{key}: {rule}"),
+            })?;
+            (programs, dag)
+        } else if job.trim_start().starts_with("num_ranks") {
+            (Programs::default(), goal::read(file, job, gpus)?)
+        } else {
+            Programs::from_yaml(file, job, gpus, per_host)?
+        };
         let network = network(&graph);
         let events = link_events(&graph, &programs)?;
         Ok(Self { graph, network, programs, dag, events })

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod dynamics;
 pub mod experiment;
 pub mod fluid;
+pub mod import;
 pub mod max_min;
 pub mod packet_settings;
 pub mod peer;

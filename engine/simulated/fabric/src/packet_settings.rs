@@ -208,9 +208,9 @@ pub fn set(settings: &mut Settings, assignment: &str) -> Result<(), String> {
         (settings.packets_per_ack >= 1, "packets_per_ack: write at least 1"),
     ];
     let zero_interval = matches!(&settings.algorithm, Algorithm::Dcqcn(form)
-        if form.alpha_interval == 0 || form.decrease_interval == 0 || form.increase_interval == 0);
+        if form.alpha_interval == 0 || form.increase_interval == 0);
     if zero_interval {
-        return Err("intervals of DCQCN: write at least 1".to_owned());
+        return Err("intervals of alpha and of increases: write at least 1".to_owned());
     }
     limits.iter().find(|(kept, _)| !kept).map_or(Ok(()), |(_, rule)| Err((*rule).to_owned()))
 }

@@ -11,6 +11,6 @@ mod topology;
 pub use answer::{FlowAnswer, FlowsAnswer};
 pub use config::read as settings;
 pub use flows::PeerFlow;
-pub use lines::{Peer, PeerError};
+pub use lines::{Peer, PeerError, Words};
 pub use run::PeerRun;
 pub use topology::PeerTopology;
