@@ -16,6 +16,7 @@ mod port;
 mod routes;
 mod run;
 mod selective;
+mod series;
 mod settings;
 mod shard;
 mod transport;
@@ -23,7 +24,8 @@ mod ways;
 
 pub use network::{Link, MessageForm, Network, NodeKind, QpForm, Traffic, Trigger};
 pub use outcome::{LinkUse, MessageTimes, Outcome, PortName, QpEnd, Unfinished};
-pub use run::{LinkEvent, run};
+pub use run::{LinkEvent, run, run_watched};
+pub use series::{PortSeries, QpSeries, Series, Watch};
 pub use settings::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Recovery, Settings, WindowRule};
 pub use shard::Counters;
 pub use ways::{DirectedLink, ways};
@@ -78,6 +80,9 @@ pub enum RunError {
         /// What its value has to be.
         rule: &'static str,
     },
+    /// A watch.
+    #[error("what is sampled has to be a QP or a port of the run, and at least 4 times")]
+    Watch,
     /// Classes.
     #[error("QPs have more than 4 priorities")]
     Classes,

@@ -136,6 +136,11 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// How long its rate holds the next packet back. Units: ns.
+    pub fn held_ns(&self, now: u64) -> u64 {
+        self.free.div_ceil(1000).saturating_sub(now)
+    }
+
     /// One that has sent nothing, at a port, at a place there, of a class, at line rate.
     pub fn new(port: u32, place: u32, class: u8, rate: f64) -> Self {
         Self {

@@ -3,6 +3,7 @@
 use crate::congestion::{CongestionControl, NEVER};
 use crate::network::Traffic;
 use crate::nic::QpState;
+use crate::series::Series;
 use crate::shard::{Counters, Plan, Shard};
 
 /// What became of a message. Units: ns.
@@ -77,6 +78,8 @@ pub struct Outcome {
     pub deadlocked: Vec<PortName>,
     /// In all.
     pub counters: Counters,
+    /// What was sampled, if something was.
+    pub series: Option<Series>,
     /// When the last thing happened. Units: ns.
     pub end_ns: u64,
 }
@@ -93,6 +96,7 @@ pub(crate) fn outcome<C: CongestionControl, const HOPS: usize>(
     traffic: &Traffic,
     plan: &Plan<'_>,
     shards: &[Shard<C, HOPS>],
+    series: Option<Series>,
 ) -> Outcome {
     let layout = plan.layout;
     let at = |node: u32| &shards[usize::from(plan.parts[node as usize])];
@@ -148,6 +152,7 @@ pub(crate) fn outcome<C: CongestionControl, const HOPS: usize>(
         links: links.collect(),
         deadlocked: held.collect(),
         counters,
+        series,
         end_ns: shards.iter().map(|shard| shard.last).max().unwrap_or(0),
     }
 }

@@ -14,6 +14,7 @@ use crate::outcome::{Outcome, outcome};
 use crate::packet::MOST_CLASSES;
 use crate::port::{HOST, Port, REMOTE, SWITCH};
 use crate::routes::{Routes, largest};
+use crate::series::{Sampler, Watch};
 use crate::settings::{Recovery, Settings, WindowRule};
 use crate::shard::{Crossing, Followers, POST, Plan, Shard};
 
@@ -41,7 +42,22 @@ pub fn run(
     events: &[LinkEvent],
     threads: usize,
 ) -> Result<Outcome, RunError> {
-    let run = Run { network, settings, traffic, events, threads: threads.clamp(1, 64) };
+    run_watched(network, settings, traffic, events, threads, &Watch::default())
+}
+
+/// Simulates the same, and samples some of it.
+///
+/// # Errors
+/// As [`run`], and if what is to be sampled is not there.
+pub fn run_watched(
+    network: &Network,
+    settings: &Settings,
+    traffic: &Traffic,
+    events: &[LinkEvent],
+    threads: usize,
+    watch: &Watch,
+) -> Result<Outcome, RunError> {
+    let run = Run { network, settings, traffic, events, threads: threads.clamp(1, 64), watch };
     match &settings.algorithm {
         Algorithm::None => run.simulate::<_, 0>(&NoControl),
         Algorithm::Dcqcn(form) => run.simulate::<_, 0>(form),
@@ -59,6 +75,7 @@ struct Run<'a> {
     traffic: &'a Traffic,
     events: &'a [LinkEvent],
     threads: usize,
+    watch: &'a Watch,
 }
 
 impl Run<'_> {
@@ -70,9 +87,10 @@ impl Run<'_> {
         for part in 0..self.threads {
             shards.push(self.shard::<C, HOPS>(part as u8, control.clone(), &plan)?);
         }
+        let mut sampler = Sampler::new(self.watch, self.traffic, &plan)?;
         let ahead = self.lookahead(&plan);
         for (time, change) in self.changes() {
-            run_all(&mut shards, &plan, time, ahead);
+            self.advance(&mut shards, &plan, time, ahead, sampler.as_mut());
             match change {
                 Change::Link(link, works) => {
                     plan.works[link as usize] = works;
@@ -90,8 +108,30 @@ impl Run<'_> {
                 }
             }
         }
-        run_all(&mut shards, &plan, self.settings.end_ns, ahead);
-        Ok(outcome(self.traffic, &plan, &shards))
+        self.advance(&mut shards, &plan, self.settings.end_ns, ahead, sampler.as_mut());
+        Ok(outcome(self.traffic, &plan, &shards, sampler.map(|sampler| sampler.series)))
+    }
+
+    /// Simulates until a time, with samples on the way as long as something goes on.
+    fn advance<C: CongestionControl, const HOPS: usize>(
+        &self,
+        shards: &mut [Shard<C, HOPS>],
+        plan: &Plan<'_>,
+        end: u64,
+        ahead: u64,
+        sampler: Option<&mut Sampler>,
+    ) {
+        if let Some(sampler) = sampler {
+            let is_over = |shards: &[Shard<C, HOPS>]| {
+                let done: usize = shards.iter().map(|shard| shard.done).sum();
+                done == self.traffic.messages.len() || shards.iter().all(|shard| shard.wheel.earliest().is_none())
+            };
+            while sampler.next < end && !is_over(shards) {
+                run_all(shards, plan, sampler.next, ahead);
+                sampler.sample(self.traffic, plan, shards);
+            }
+        }
+        run_all(shards, plan, end, ahead);
     }
 
     fn check(&self) -> Result<(), RunError> {

@@ -138,7 +138,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         self.last = self.now;
         resend.timeouts = resend.timeouts.saturating_add(1);
         // Short timeouts do not make an error sooner than long ones would.
-        let silent = (self.now - resend.news) / plan.settings.timeout_ns;
+        let silent = self.now.saturating_sub(resend.news) / plan.settings.timeout_ns;
         sender.timeouts = u8::try_from(silent).unwrap_or(u8::MAX);
         if sender.timeouts > plan.settings.retries {
             (sender.state, sender.timeout) = (QpState::Error, NEVER);
@@ -148,7 +148,10 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         self.control.lost(flow, &mut sender.rate, line, self.now, true);
         resend.next = sender.acked;
         resend.until = resend.until.max(sender.acked + 1);
-        self.wait_on(plan, qp, self.now);
+        // What its rate holds back has not been sent yet.
+        let held = sender.held_ns(self.now);
+        resend.news += held;
+        self.wait_on(plan, qp, self.now + held);
         self.may_send(plan, qp);
     }
 

@@ -151,6 +151,8 @@ pub(crate) struct Shard<C: CongestionControl, const HOPS: usize> {
     pub part: u8,
     pub control: C,
     pub now: u64,
+    /// Messages of its hosts whose senders know that they arrived.
+    pub done: usize,
     /// When a message was posted, a packet came to a host or a QP timed out, the last time.
     pub last: u64,
     pub wheel: Wheel,
@@ -197,6 +199,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
             part,
             control,
             now: 0,
+            done: 0,
             last: 0,
             wheel: Wheel::default(),
             packets: Packets::default(),

@@ -24,6 +24,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         if self.senders[qp as usize].port == NONE {
             // From a host to itself: something that takes time and no network.
             (message.received, message.done) = (self.now, self.now);
+            self.done += 1;
             self.release(plan, plan.after_received.of(number));
             return self.release(plan, plan.after_sent.of(number));
         }
@@ -315,6 +316,7 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 return;
             }
             message.done = self.now;
+            self.done += 1;
             if sender.current == number {
                 sender.current = message.next;
             }
@@ -483,7 +485,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
                 sender.timeout = NEVER;
                 return;
             }
-            sender.timeout = self.now.saturating_add(plan.settings.timeout_ns);
+            // What its rate holds back has not been sent yet.
+            sender.timeout = (self.now + sender.held_ns(self.now)).saturating_add(plan.settings.timeout_ns);
             let (flow, line) = (&mut self.flows[qp as usize], &plan.lines[qp as usize]);
             self.control.lost(flow, &mut sender.rate, line, self.now, true);
             self.go_back(qp);

@@ -5,4 +5,5 @@ mod control;
 mod failures;
 mod properties;
 mod reliability;
+mod sampled;
 mod transfers;
