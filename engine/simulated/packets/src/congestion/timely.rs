@@ -1,5 +1,8 @@
 //! TIMELY: a sender follows the gradient of its round trips.
 //!
+//! A rate changes once in a round trip, as in HPCC's simulator. Once for each completion, as the paper's algorithm says,
+//! makes fast flows rise faster than slow ones, and shares drift apart.
+//!
 //! Source: Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015, algorithm 1.
 
 use super::{CongestionControl, Echo, Line};

@@ -3,6 +3,7 @@
 mod common;
 mod control;
 mod failures;
+mod papers;
 mod properties;
 mod reliability;
 mod sampled;

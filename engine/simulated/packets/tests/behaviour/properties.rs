@@ -112,7 +112,7 @@ fn cases() -> impl Strategy<Value = (Network, Traffic, Settings)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn pfc_loses_nothing_and_ends_on_trees((network, traffic, settings) in cases()) {
