@@ -104,8 +104,8 @@ pub trait CongestionControl: Send + Sync {
     /// A packet was lost, which a receiver or a timeout says.
     fn lost(&self, _flow: &mut Self::Flow, _rate: &mut f64, _line: &Line, _now: u64, _is_timeout: bool) {}
 
-    /// The byte that a switch writes into a packet that leaves by a port, if it carries none that is larger; by the longest
-    /// empty round trip (ns) and a random number from 0 below 1.
+    /// The byte that a switch writes into a packet that leaves by a port, if it carries none that is larger; by the
+    /// longest empty round trip (ns) and a random number from 0 below 1.
     fn write_load(&self, _port: &mut PortLoad, _hop: &Hop, _rtt_ns: f64, _random: f64) -> u8 {
         0
     }

@@ -1,5 +1,5 @@
-//! Hashes: of ECMP, and the random numbers of ports, which depend on the port and its packet alone, so that threads make
-//! no difference.
+//! Hashes: of ECMP, and the random numbers of ports, which depend on the port and its packet alone, so that threads
+//! make no difference.
 
 /// Mixes a number. Source: Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators (`SplitMix64`), 2014.
 #[inline]

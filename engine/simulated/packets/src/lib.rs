@@ -1,8 +1,8 @@
 //! A simulated fabric at the level of packets: hosts with NICs, switches with shared buffers, PFC and ECN, reliable
 //! connections, congestion control. No clock, no I/O; equal input gives equal output, on any number of threads.
 //!
-//! A packet costs two events for each link that it crosses: it begins to leave, and it arrives. What is touched then lies
-//! together: a port is one line of the cache, a packet is half of one, and its ways are chosen before it leaves.
+//! A packet costs two events for each link that it crosses: it begins to leave, and it arrives. What is touched then
+//! lies together: a port is one line of the cache, a packet is half of one, and its ways are chosen before it leaves.
 
 mod bitmap;
 pub mod congestion;

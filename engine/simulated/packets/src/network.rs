@@ -7,8 +7,8 @@ pub enum NodeKind {
     Host,
     /// Forwards, with a shared buffer, PFC and ECN.
     Switch,
-    /// Forwards inside of a host, as an `NVSwitch` does: it neither marks nor pauses nor loses. It sends and receives too,
-    /// because it can reduce.
+    /// Forwards inside of a host, as an `NVSwitch` does: it neither marks nor pauses nor loses. It sends and receives
+    /// too, because it can reduce.
     Crossbar,
 }
 
@@ -34,8 +34,8 @@ pub struct Network {
     pub links: Vec<Link>,
 }
 
-/// A queue pair: messages of it arrive in order. One from a host to itself crosses no network: its messages, which may be
-/// empty, arrive as they are posted, and stand for anything that takes time.
+/// A queue pair: messages of it arrive in order. One from a host to itself crosses no network: its messages, which may
+/// be empty, arrive as they are posted, and stand for anything that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpForm {
     /// Host that sends.

@@ -46,8 +46,8 @@ pub struct Packet {
     pub place: u32,
     /// Where its next port stands among those of all ways.
     pub way: u32,
-    /// The largest load that a switch wrote, in eight bits; above them, of a NACK, how far behind the first missing packet
-    /// the one was that came.
+    /// The largest load that a switch wrote, in eight bits; above them, of a NACK, how far behind the first missing
+    /// packet the one was that came.
     pub more: u32,
     /// Units: bytes.
     pub bytes: u16,

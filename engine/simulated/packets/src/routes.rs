@@ -75,8 +75,8 @@ impl<'l> Routes<'l> {
     }
 }
 
-/// Round trip and product of it with the rate, the largest of all pairs of hosts, for packets of this payload. Units: ns,
-/// bytes.
+/// Round trip and product of it with the rate, the largest of all pairs of hosts, for packets of this payload. Units:
+/// ns, bytes.
 pub fn largest(layout: &Layout, payload: u64) -> [f64; 2] {
     let mut most = [0.0_f64; 2];
     let mut seen: BTreeSet<Vec<u32>> = BTreeSet::new();

@@ -1,8 +1,8 @@
 //! Selective repeat: a receiver keeps what arrives out of order and says so, and a sender sends only what is missing.
 //!
-//! A packet that is missing before one that arrived is sent again once. Whether that was lost too, or the last packets of
-//! all, only a timeout tells: a short one while few packets are under way, which grows while nothing is heard, and a long
-//! one else. Windows bound what both ends keep.
+//! A packet that is missing before one that arrived is sent again once. Whether that was lost too, or the last packets
+//! of all, only a timeout tells: a short one while few packets are under way, which grows while nothing is heard, and a
+//! long one else. Windows bound what both ends keep.
 //!
 //! Source: Mittal et al., Revisiting Network Support for RDMA (IRN), SIGCOMM 2018, sections 3 and 4.
 

@@ -113,7 +113,8 @@ pub struct Settings {
     pub window: WindowRule,
     /// Whether a window shrinks with the rate.
     pub window_follows_rate: bool,
-    /// Round trip that congestion control takes as that of an empty network: its own way's, or the largest of all pairs of hosts.
+    /// Round trip that congestion control takes as that of an empty network: its own way's, or the largest of all pairs
+    /// of hosts.
     pub largest_rtt: bool,
     /// Lost packets.
     pub recovery: Recovery,
@@ -123,7 +124,8 @@ pub struct Settings {
     pub timeout_ns: u64,
     /// Timeouts in a row after which a QP is in error.
     pub retries: u8,
-    /// Whether what waits for a message to arrive goes on only when its acknowledgement is back, as in the simulator of `SimAI`.
+    /// Whether what waits for a message to arrive goes on only when its acknowledgement is back, as in the simulator of
+    /// `SimAI`.
     pub late_notice: bool,
     /// Of marks, losses.
     pub seed: u64,

@@ -1,6 +1,7 @@
 //! Reliable connections: what hosts send, acknowledge and send again.
 //!
-//! Source: InfiniBand Architecture Specification Volume 1, sections 9.7.5 (acknowledgements, NAK) and 9.9.2.1.2 (timeouts).
+//! Source: InfiniBand Architecture Specification Volume 1, sections 9.7.5 (acknowledgements, NAK) and 9.9.2.1.2
+//! (timeouts).
 
 use std::cmp::Reverse;
 

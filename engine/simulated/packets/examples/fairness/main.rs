@@ -1,7 +1,7 @@
 //! How long flows share links under DCQCN, TIMELY and HPCC, as their papers plot it: a table of each, to be drawn.
 //!
-//! `cargo run --release -p kelpie-packets --example fairness DIRECTORY` writes DIRECTORY/dcqcn.csv, timely.csv and hpcc.csv:
-//! a line for each sample with its time (ms), and the goodput of each flow since the one before (Gbit/s).
+//! `cargo run --release -p kelpie-packets --example fairness DIRECTORY` writes DIRECTORY/dcqcn.csv, timely.csv and
+//! hpcc.csv: a line for each sample with its time (ms), and the goodput of each flow since the one before (Gbit/s).
 
 mod scenarios;
 

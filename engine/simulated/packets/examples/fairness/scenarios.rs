@@ -26,8 +26,8 @@ impl Scenario {
     }
 }
 
-/// Four senders write to one receiver, of which only the last one hangs on the same switch as the receiver: figures 2, 3
-/// and 8 of the paper of DCQCN, at 40 Gbit/s. The others share the links between switches.
+/// Four senders write to one receiver, of which only the last one hangs on the same switch as the receiver: figures 2,
+/// 3 and 8 of the paper of DCQCN, at 40 Gbit/s. The others share the links between switches.
 pub fn dcqcn(algorithm: Algorithm, nanos: u64) -> Scenario {
     // Hosts 0 to 4; 5 and 6 are the switches of racks, 7 and 8 those between them.
     let mut links: Vec<Link> = [(0, 5), (1, 5), (2, 5), (3, 6), (4, 6)].map(|(a, b)| link(a, b, 40.0, 1000)).to_vec();
@@ -39,8 +39,8 @@ pub fn dcqcn(algorithm: Algorithm, nanos: u64) -> Scenario {
     Scenario { network: network(5, 3, links), settings, traffic, interval_ns: 50_000 }
 }
 
-/// Flows that come one after the other, one in each stage, and leave in the opposite order, on a star: each has the bytes of
-/// its fair shares of what the link carries, a share of its rate.
+/// Flows that come one after the other, one in each stage, and leave in the opposite order, on a star: each has the
+/// bytes of its fair shares of what the link carries, a share of its rate.
 fn stages(settings: Settings, gbps: f64, delay_ns: u32, stage_ns: u64, share: f64) -> Scenario {
     let links = (0..6).map(|host| link(host, 6, gbps, delay_ns)).collect();
     let of_stage = gbps / 8.0 * stage_ns as f64 * share;

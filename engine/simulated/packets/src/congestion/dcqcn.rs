@@ -1,7 +1,7 @@
 //! DCQCN: marks lower a sender's rate, time and bytes raise it again.
 //!
-//! Source: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3 and figure 7. Without a
-//! byte counter and with a stage of recovery less it is what the simulators of HPCC and `SimAI` have.
+//! Source: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3 and figure 7.
+//! Without a byte counter and with a stage of recovery less it is what the simulators of HPCC and `SimAI` have.
 //!
 //! A QP that has nothing to send has no events: what its timers would have done is done when it sends again.
 
@@ -40,8 +40,8 @@ impl Dcqcn {
     /// How often receivers notify. Source: NVIDIA, DCQCN CC Parameters, `min_time_between_cnps`.
     pub const CNP_OF_CONNECTX: MarkEcho = MarkEcho::Cnp(4_000);
 
-    /// The paper's parameters, section 5.2, which are for 40 Gbit/s; rates grow with the line's. The paper states neither
-    /// the hyper increase, here ten times the additive one as in QCN, nor the least rate, here a thousandth.
+    /// The paper's parameters, section 5.2, which are for 40 Gbit/s; rates grow with the line's. The paper states
+    /// neither the hyper increase, here ten times the additive one as in QCN, nor the least rate, here a thousandth.
     pub fn of_paper(bps: f64) -> Self {
         Self {
             gain: 1.0 / 256.0,

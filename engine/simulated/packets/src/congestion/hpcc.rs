@@ -23,8 +23,8 @@ pub struct Hpcc {
 }
 
 impl Hpcc {
-    /// The paper's parameters, section 5.1: 95 %, five rises, and a window that grows by 80 bytes, in a round trip of 13 µs
-    /// at 100 Gbit/s; by a rate that grows with the line's. The paper states no least rate, here a thousandth.
+    /// The paper's parameters, section 5.1: 95 %, five rises, and a window that grows by 80 bytes, in a round trip of
+    /// 13 µs at 100 Gbit/s; by a rate that grows with the line's. The paper states no least rate, here a thousandth.
     pub fn of_paper(bps: f64) -> Self {
         let additive = 80.0 * 8.0 / 13e-6 * bps / 100e9;
         Self { target: 0.95, additive, most_rises: 5, least: bps / 1e3, reacts_fast: true }

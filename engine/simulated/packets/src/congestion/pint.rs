@@ -1,9 +1,10 @@
 //! PINT: HPCC with the load of the most loaded switch in one byte.
 //!
-//! Each switch keeps a moving mean of how much its links are used, over the longest round trip, writes its logarithm into
-//! packets that carry a smaller one, and rounds at random so that the mean is right.
+//! Each switch keeps a moving mean of how much its links are used, over the longest round trip, writes its logarithm
+//! into packets that carry a smaller one, and rounds at random so that the mean is right.
 //!
-//! Source: Ben Basat et al., PINT: Probabilistic In-band Network Telemetry, SIGCOMM 2020, section 4.3 and its example 3.
+//! Source: Ben Basat et al., PINT: Probabilistic In-band Network Telemetry, SIGCOMM 2020, section 4.3 and its example
+//! 3.
 
 use super::{CongestionControl, Echo, Hop, Line, PortLoad};
 use crate::hash::uniform;

@@ -32,8 +32,8 @@ pub struct Swift {
 }
 
 impl Swift {
-    /// The paper's algorithm. The paper has a target of 25 µs, an additive increase of a packet and, as TIMELY, a beta of
-    /// 0.8; it states no numbers for scaling, which are those of htsim.
+    /// The paper's algorithm. The paper has a target of 25 µs, an additive increase of a packet and, as TIMELY, a beta
+    /// of 0.8; it states no numbers for scaling, which are those of htsim.
     pub fn of_paper() -> Self {
         Self {
             base: 25e3,

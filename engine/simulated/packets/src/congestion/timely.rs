@@ -1,7 +1,7 @@
 //! TIMELY: a sender follows the gradient of its round trips.
 //!
-//! A rate changes once in a round trip, as in HPCC's simulator. Once for each completion, as the paper's algorithm says,
-//! makes fast flows rise faster than slow ones, and shares drift apart.
+//! A rate changes once in a round trip, as in HPCC's simulator. Once for each completion, as the paper's algorithm
+//! says, makes fast flows rise faster than slow ones, and shares drift apart.
 //!
 //! Source: Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015, algorithm 1.
 
@@ -29,8 +29,8 @@ pub struct Timely {
 }
 
 impl Timely {
-    /// The parameters of the paper's evaluation, whose steps are for 10 Gbit/s; they grow with the line rate, as in HPCC's
-    /// simulator. The paper states no least rate, here a thousandth.
+    /// The parameters of the paper's evaluation, whose steps are for 10 Gbit/s; they grow with the line rate, as in
+    /// HPCC's simulator. The paper states no least rate, here a thousandth.
     pub fn of_paper(bps: f64) -> Self {
         Self {
             alpha: 0.875,

@@ -85,7 +85,8 @@ fn swift_keeps_a_queue_near_its_target_even_of_windows_below_a_packet() {
     let port = &outcome.series.as_ref().expect("it is sampled").ports[0];
     let late = &port.queued_bytes[port.queued_bytes.len() / 2..port.queued_bytes.len() * 3 / 4];
     let mean = late.iter().map(|bytes| f64::from(*bytes)).sum::<f64>() / late.len() as f64;
-    // Targets of windows below a packet are 2 x 4 µs, 2 x 1.2 µs for links and up to 40 µs for windows, less the empty trip.
+    // Targets of windows below a packet are 2 x 4 µs, 2 x 1.2 µs for links and up to 40 µs for windows, less the empty
+    // trip.
     assert!((20e3..600e3).contains(&mean), "{mean}");
     let ideal = 256.0 * 400.0 * 1049.0 * 8.0 / 100.0;
     assert!((outcome.end_ns as f64) < 1.15 * ideal, "{} {ideal}", outcome.end_ns);
