@@ -164,8 +164,8 @@ impl<'u> FleetJudge<'u> {
         self.blind.extend(doubtful);
     }
 
-    /// What a healthy NIC moves through itself, on the component of a metric of pairs and in its unit: not the most that a
-    /// host says, which one that lies would decide.
+    /// What a healthy NIC moves through itself, on the component of a metric of pairs and in its unit: not the most
+    /// that a host says, which one that lies would decide.
     fn loopback(&self, name: &str) -> Option<f64> {
         let (component, unit) = (name.split_once('['), unit_of(&self.metrics[name]));
         let is_like = |other: &&String| {

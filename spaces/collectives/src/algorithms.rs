@@ -1,7 +1,7 @@
 //! Collectives as transfers: which GPU sends what to which, and after what.
 //!
-//! Source of rings, trees and NVLS: NCCL 2.x as its documentation and `NCCL_ALGO` name them; of two trees: Sanders, Speck
-//! and Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35 (2009).
+//! Source of rings, trees and NVLS: NCCL 2.x as its documentation and `NCCL_ALGO` name them; of two trees: Sanders,
+//! Speck and Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35 (2009).
 
 mod exchange;
 mod nvls;
@@ -14,8 +14,8 @@ use crate::group::{Group, GroupAlgorithm, GroupError, GroupOp};
 /// The algorithm that a table chooses, as NCCL's does: the switch inside of a host, trees where latency counts, rings
 /// where bandwidth counts.
 pub fn chosen(op: GroupOp, group: &Group, bytes: u64) -> GroupAlgorithm {
-    /// Up to so many bytes for each GPU trees are faster than rings. Source: the crossing of the two in NCCL's cost model
-    /// (`tuning.cc`) for hosts of eight GPUs at 400 Gbit/s, rounded to a power of two.
+    /// Up to so many bytes for each GPU trees are faster than rings. Source: the crossing of the two in NCCL's cost
+    /// model (`tuning.cc`) for hosts of eight GPUs at 400 Gbit/s, rounded to a power of two.
     const TREE_BYTES: u64 = 64 << 10;
     let hosts = group.hosts();
     match op {

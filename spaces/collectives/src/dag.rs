@@ -1,5 +1,5 @@
-//! What the GPUs of a job do, as transfers that wait for each other. Who carries them out, a model or real hosts, stands
-//! elsewhere.
+//! What the GPUs of a job do, as transfers that wait for each other. Who carries them out, a model or real hosts,
+//! stands elsewhere.
 
 use std::collections::HashMap;
 
@@ -151,7 +151,8 @@ impl DagBuilder {
         }
     }
 
-    /// All GPUs that took part go on to the next step: after what they wait for, or, if nothing comes, after what they sent.
+    /// All GPUs that took part go on to the next step: after what they wait for, or, if nothing comes, after what they
+    /// sent.
     pub fn end_step(&mut self) {
         self.step += 1;
         for gpu in std::mem::take(&mut self.touched) {

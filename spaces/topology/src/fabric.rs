@@ -1,7 +1,7 @@
 //! A fabric as `topology/1` with `fabric:`: a template with its measures, and the nodes and cables that it comes to.
 //!
-//! Source of the templates from Spectrum-X to DCN+: SimAI's topology generator, version 1.6; of HPN: Qian et al., Alibaba
-//! HPN, SIGCOMM 2024; of the fat tree: Al-Fares et al., SIGCOMM 2008; of the dragonfly: Kim et al., ISCA 2008.
+//! Source of the templates from Spectrum-X to DCN+: SimAI's topology generator, version 1.6; of HPN: Qian et al.,
+//! Alibaba HPN, SIGCOMM 2024; of the fat tree: Al-Fares et al., SIGCOMM 2008; of the dragonfly: Kim et al., ISCA 2008.
 
 use kelpie_spaces::{DocumentError, read_tagged};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! The event queue of simulations with many alike parts: whole nanoseconds, events that are numbers, no order of insertion.
+//! The event queue of simulations with many alike parts: whole nanoseconds, events that are numbers, no order of
+//! insertion.
 //!
 //! Events of the next 4 µs lie in slots of 1 ns, so that no slot has to be sorted by time; later ones wait in a heap.
 //! Events of one time come in the order of their numbers, whoever inserted them when: a simulation whose parts run on
@@ -65,7 +66,8 @@ impl Wheel {
         }
     }
 
-    /// Takes all events of the earliest time before `end`, in order, in place of what `due` holds; says which time it is.
+    /// Takes all events of the earliest time before `end`, in order, in place of what `due` holds; says which time it
+    /// is.
     #[inline]
     pub fn next_before(&mut self, end: u64, due: &mut Vec<u32>) -> Option<u64> {
         due.clear();

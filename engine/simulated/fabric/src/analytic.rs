@@ -5,8 +5,8 @@ use kelpie_collectives::group::GroupOp;
 use kelpie_collectives::program::{GroupKind, Program, Step};
 use kelpie_topology::{FabricGraph, FabricNode};
 
-/// Bus bandwidth by rate of the link. Source: SimAI v1.6, `calbusbw`: A100 and H100 over NVLink, ConnectX-6 and -7. Units:
-/// Gbit/s, GB/s.
+/// Bus bandwidth by rate of the link. Source: SimAI v1.6, `calbusbw`: A100 and H100 over NVLink, ConnectX-6 and -7.
+/// Units: Gbit/s, GB/s.
 const NVLINK: [(f64, f64); 2] = [(2400.0, 240.0), (2880.0, 370.8)];
 const NICS: [(f64, f64); 2] = [(200.0, 23.5), (400.0, 48.5)];
 /// An all-reduce by the switch of a host with H100. Source: the same.

@@ -1,5 +1,5 @@
-//! The level of flows: the same messages over the same ways, each at its max-min fair rate, which changes when a message
-//! begins or ends. No packets, queues or congestion control.
+//! The level of flows: the same messages over the same ways, each at its max-min fair rate, which changes when a
+//! message begins or ends. No packets, queues or congestion control.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

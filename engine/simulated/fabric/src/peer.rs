@@ -1,5 +1,5 @@
-//! Files of the open simulators of HPCC and of SimAI: topologies, flows, configurations. What they mean there, they mean
-//! here, to the nanosecond and to the hash.
+//! Files of the open simulators of HPCC and of SimAI: topologies, flows, configurations. What they mean there, they
+//! mean here, to the nanosecond and to the hash.
 
 mod answer;
 mod config;

@@ -39,7 +39,8 @@ fn mean_and_most(answer: &FlowsAnswer) -> [f64; 2] {
 #[test]
 fn completion_times_are_those_of_the_other_simulators() {
     use Peer::{Hpcc, SimAi};
-    // Case, configuration, whose; mean and largest completion in µs; tolerance: 0.5 % where nothing is random, else 5 %.
+    // Case, configuration, whose; mean and largest completion in µs; tolerance: 0.5 % where nothing is random, else 5
+    // %.
     for (case, config, peer, expected, tolerance) in [
         ("single", "simai", SimAi, [844.092, 844.092], 0.005),
         ("single", "simai", Hpcc, [834.091, 834.091], 0.005),

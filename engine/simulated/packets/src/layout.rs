@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use crate::RunError;
+use crate::error::RunError;
+use crate::marks::EcnCurve;
 use crate::network::{Network, NodeKind};
-use crate::settings::{EcnCurve, Settings};
+use crate::settings::Settings;
 
 /// Nothing.
 pub const NONE: u32 = u32::MAX;

@@ -78,3 +78,12 @@ pub struct Traffic {
     /// A message, what of it is waited for, and the message that waits.
     pub waits: Vec<(u32, Trigger, u32)>,
 }
+
+/// A port, by its node and its link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortName {
+    /// Node.
+    pub node: u32,
+    /// Link.
+    pub link: u32,
+}

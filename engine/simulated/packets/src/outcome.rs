@@ -1,7 +1,7 @@
 //! What came of a run.
 
 use crate::congestion::{CongestionControl, NEVER};
-use crate::network::Traffic;
+use crate::network::{PortName, Traffic};
 use crate::nic::QpState;
 use crate::series::Series;
 use crate::shard::{Counters, Plan, Shard};
@@ -45,15 +45,6 @@ pub struct QpEnd {
     pub cnps: u32,
     /// Whether it is in error: as many timeouts in a row as it may have, and one more.
     pub gave_up: bool,
-}
-
-/// A port, by its node and its link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PortName {
-    /// Node.
-    pub node: u32,
-    /// Link.
-    pub link: u32,
 }
 
 /// What left by an end of a link.

@@ -4,9 +4,9 @@ use std::sync::{Barrier, Mutex};
 
 use kelpie_switch::{BufferForm, SharedBuffer, Threshold};
 
-use crate::RunError;
 use crate::congestion::{Algorithm, CongestionControl, Line, NEVER};
 use crate::congestion::{MOST_HOPS, NoControl};
+use crate::error::RunError;
 use crate::layout::{Layout, NONE};
 use crate::network::{Network, NodeKind, QpForm, Traffic, Trigger};
 use crate::nic::{Message, Nic, Sender, Turns};

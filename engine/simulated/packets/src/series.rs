@@ -1,10 +1,9 @@
 //! What happens in a run over time, for chosen QPs and ports.
 
-use crate::RunError;
 use crate::congestion::CongestionControl;
+use crate::error::RunError;
 use crate::layout::NONE;
-use crate::network::{Network, Traffic};
-use crate::outcome::PortName;
+use crate::network::{Network, PortName, Traffic};
 use crate::shard::{Plan, Shard};
 
 /// What of a run is sampled.

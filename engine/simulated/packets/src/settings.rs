@@ -2,17 +2,7 @@
 //! files are read.
 
 use crate::congestion::Algorithm;
-
-/// When a switch marks a packet that leaves, by what still waits behind it in its class. Units: bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EcnCurve {
-    /// Up to it nothing is marked.
-    pub kmin: f64,
-    /// Above it all is marked.
-    pub kmax: f64,
-    /// Probability at `kmax`.
-    pub pmax: f64,
-}
+use crate::marks::{EcnCurve, MarkEcho};
 
 /// The buffer of a switch. Units: bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,16 +20,6 @@ pub struct BufferSettings {
     pub headroom_delays: f64,
     /// Whether senders are paused. If not, what finds no room is lost.
     pub pfc: bool,
-}
-
-/// How receivers tell senders of marks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MarkEcho {
-    /// Each acknowledgement repeats the mark of its packet.
-    Acknowledgement,
-    /// A congestion notification packet (CNP) of its own, at most one of a QP in this time. Units: ns. Source: IBTA
-    /// Architecture Specification Volume 1, Annex A17.9.
-    Cnp(u64),
 }
 
 /// How flows choose among equal ways.

@@ -4,12 +4,12 @@ use kelpie_events::{Picos, Wheel};
 use kelpie_switch::{Arrival, SharedBuffer, Signal};
 
 use crate::congestion::{CongestionControl, Hop, Line, NEVER, PortLoad};
+use crate::early::{Early, Resend};
 use crate::hash::uniform;
 use crate::layout::{Layout, NONE};
 use crate::nic::{Counted, Message, Nic, Receiver, Sender};
 use crate::packet::{MARKED, Packet, PacketKind, Packets};
 use crate::port::{ClassQueue, Port, REMOTE, SWITCH};
-use crate::selective::{Early, Resend};
 use crate::settings::{Recovery, Settings};
 
 /// Bits of an event below its kind.

@@ -7,9 +7,9 @@ use std::cmp::Reverse;
 
 use crate::congestion::{CongestionControl, Echo, NEVER};
 use crate::layout::NONE;
+use crate::marks::MarkEcho;
 use crate::nic::{QpState, Sender};
 use crate::packet::{CLASS_SHIFT, LAST, MARKED, Packet, PacketKind};
-use crate::settings::MarkEcho;
 use crate::shard::{POST, Plan, Shard, TIMER, is_control};
 
 /// A CNP. Source: IBTA Architecture Specification Volume 1, Annex A17.9, with Ethernet's framing. Units: bytes.

@@ -1,6 +1,6 @@
 //! The ways that QPs take, for whoever wants to know them without a run.
 
-use crate::RunError;
+use crate::error::RunError;
 use crate::layout::Layout;
 use crate::network::{Network, QpForm};
 use crate::routes::Routes;

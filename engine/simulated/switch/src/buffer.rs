@@ -109,8 +109,8 @@ impl SharedBuffer {
         Self { threshold: form.threshold, free, filled: 0, ingresses, lost: 0 }
     }
 
-    /// Gives an ingress of an empty buffer with dynamic thresholds more headroom, as a longer or faster link needs, and a
-    /// threshold of its own. Says whether there was room for it.
+    /// Gives an ingress of an empty buffer with dynamic thresholds more headroom, as a longer or faster link needs, and
+    /// a threshold of its own. Says whether there was room for it.
     #[must_use]
     pub fn widen(&mut self, ingress: usize, headroom: u64, shift: u32) -> bool {
         let Some(free) = self.free.checked_sub(headroom) else { return false };

@@ -3,8 +3,8 @@
 use crate::dag::{DagBuilder, Wait, parts};
 use crate::group::Group;
 
-/// Adds it. With PXN a part for another host goes to the GPU of the receiver's rail in the own host first, which sends it
-/// on: so no part crosses rails in the network.
+/// Adds it. With PXN a part for another host goes to the GPU of the receiver's rail in the own host first, which sends
+/// it on: so no part crosses rails in the network.
 pub(super) fn add(dag: &mut DagBuilder, group: &Group, bytes: u64, with_pxn: bool) {
     let shares: Vec<u64> = parts(bytes, group.gpus.len() as u64).collect();
     for (place, from) in group.gpus.iter().enumerate() {

@@ -54,7 +54,8 @@ fn pass(
     last
 }
 
-/// Inside of each host a reduce-scatter, between the GPUs of one place of all hosts an all-reduce, inside an all-gather.
+/// Inside of each host a reduce-scatter, between the GPUs of one place of all hosts an all-reduce, inside an
+/// all-gather.
 pub(super) fn add_hierarchical(dag: &mut DagBuilder, group: &Group, bytes: u64) {
     let hosts = group.hosts();
     let local = hosts[0].len();

@@ -1,5 +1,5 @@
-//! Two binary trees over hosts, each for half of the data, so that each host is a leaf of one of them; inside of a host a
-//! chain leads to its first GPU.
+//! Two binary trees over hosts, each for half of the data, so that each host is a leaf of one of them; inside of a host
+//! a chain leads to its first GPU.
 
 use std::collections::HashMap;
 

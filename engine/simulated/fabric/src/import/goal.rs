@@ -127,8 +127,8 @@ impl Draft<'_, '_> {
         self.dag.tasks.len() as u32 - 1
     }
 
-    /// A task for each operation; the n-th recv of a pair and tag gets the n-th send. The line of what does not match is
-    /// the error.
+    /// A task for each operation; the n-th recv of a pair and tag gets the n-th send. The line of what does not match
+    /// is the error.
     fn tasks(&mut self) -> Result<(), usize> {
         let mut sent: HashMap<(u32, u32, u32), std::collections::VecDeque<(usize, u32)>> = HashMap::new();
         let ranks = self.ranks;

@@ -5,8 +5,8 @@
 //!
 //! A QP that has nothing to send has no events: what its timers would have done is done when it sends again.
 
-use super::{CongestionControl, Line, NEVER};
-use crate::settings::{EcnCurve, MarkEcho};
+use super::control::{CongestionControl, Line, NEVER};
+use crate::marks::{EcnCurve, MarkEcho};
 
 /// Its parameters. Rates in bit/s, times in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]

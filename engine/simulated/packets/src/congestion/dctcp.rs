@@ -2,8 +2,8 @@
 //!
 //! Source: Alizadeh et al., Data Center TCP, SIGCOMM 2010, sections 3.2 and 3.3; by rate as in HPCC's simulator.
 
-use super::{CongestionControl, Echo, Line};
-use crate::settings::EcnCurve;
+use super::control::{CongestionControl, Echo, Line};
+use crate::marks::EcnCurve;
 
 /// Its parameters. Rates in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 //!
 //! Source: Li et al., HPCC: High Precision Congestion Control, SIGCOMM 2019, section 3.3 and algorithm 1.
 
-use super::{CongestionControl, Echo, Hop, Line};
+use super::control::{CongestionControl, Echo, Hop, Line};
 
 /// Most switches on a way that are heard.
 pub const MOST_HOPS: usize = 8;

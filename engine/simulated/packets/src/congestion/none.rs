@@ -1,6 +1,6 @@
 //! No congestion control: every QP sends at line rate, and PFC alone holds senders back.
 
-use super::{CongestionControl, Line};
+use super::control::{CongestionControl, Line};
 
 /// No congestion control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

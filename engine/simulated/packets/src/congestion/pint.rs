@@ -6,7 +6,7 @@
 //! Source: Ben Basat et al., PINT: Probabilistic In-band Network Telemetry, SIGCOMM 2020, section 4.3 and its example
 //! 3.
 
-use super::{CongestionControl, Echo, Hop, Line, PortLoad};
+use super::control::{CongestionControl, Echo, Hop, Line, PortLoad};
 use crate::hash::uniform;
 
 /// Its parameters. Rates in bit/s.

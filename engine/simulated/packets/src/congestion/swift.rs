@@ -6,7 +6,7 @@
 //! Source: Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, SIGCOMM 2020,
 //! section 3, algorithm 1 and equation 3.
 
-use super::{CongestionControl, Echo, Line};
+use super::control::{CongestionControl, Echo, Line};
 
 /// Its parameters. Times in ns, windows in packets.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,7 +5,7 @@
 //!
 //! Source: Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015, algorithm 1.
 
-use super::{CongestionControl, Echo, Line};
+use super::control::{CongestionControl, Echo, Line};
 
 /// Its parameters. Rates in bit/s, times in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
