@@ -115,7 +115,7 @@ pub struct Estimate {
     pub memory: f64,
 }
 
-/// Packets times links that one thread simulates in a second, a cautious value. Source: the benchmark `speed` of
+/// Packets times links that one thread simulates in a second, a cautious value. Source: the example `packet_speed` of
 /// `kelpie-packets`, on 1,024 hosts.
 const HOPS_PER_SECOND: f64 = 3e6;
 /// What a transfer takes in memory, from its waits to its times. Units: bytes.
