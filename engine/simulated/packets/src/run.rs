@@ -458,6 +458,11 @@ fn run_all<C: CongestionControl, const HOPS: usize>(
     if let [shard] = shards {
         return shard.run_until(plan, end);
     }
+    // What left when a link or ways changed.
+    let waiting: Vec<_> = shards.iter_mut().flat_map(|shard| std::mem::take(&mut shard.outbox)).collect();
+    for crossing in waiting {
+        shards[part_of(plan, &crossing)].take(&[crossing]);
+    }
     let parts = shards.len();
     let barrier = Barrier::new(parts);
     let earliest: Vec<Mutex<u64>> = (0..parts).map(|_| Mutex::new(0)).collect();
@@ -475,8 +480,7 @@ fn run_all<C: CongestionControl, const HOPS: usize>(
                     }
                     shard.run_until(plan, begin.saturating_add(ahead).min(end));
                     for crossing in shard.outbox.drain(..) {
-                        let to = plan.parts[plan.layout.ports[crossing.port as usize].node as usize];
-                        lock(&boxes[part * parts + usize::from(to)]).push(crossing);
+                        lock(&boxes[part * parts + part_of(plan, &crossing)]).push(crossing);
                     }
                     barrier.wait();
                     for from in 0..parts {
@@ -487,6 +491,11 @@ fn run_all<C: CongestionControl, const HOPS: usize>(
             });
         }
     });
+}
+
+/// The part that a packet goes to.
+fn part_of<const HOPS: usize>(plan: &Plan<'_>, crossing: &Crossing<HOPS>) -> usize {
+    usize::from(plan.parts[plan.layout.ports[crossing.port as usize].node as usize])
 }
 
 fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

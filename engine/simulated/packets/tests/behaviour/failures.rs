@@ -1,7 +1,7 @@
 //! Links that fail and are repaired.
 
 use kelpie_packets::congestion::Algorithm;
-use kelpie_packets::{LinkEvent, Network, NodeKind, RunError, Settings, Traffic, Unfinished, run};
+use kelpie_packets::{LinkEvent, MessageForm, Network, NodeKind, RunError, Settings, Traffic, Unfinished, run};
 
 use crate::common::*;
 
@@ -88,5 +88,23 @@ fn pauses_do_not_outlive_a_failure() {
         let outcome = simulate_with(&star(9, 100.0), &settings, &traffic, &events);
         assert_ended(&traffic, &outcome);
         assert_eq!(outcome.counters.drops, 0);
+    }
+}
+
+#[test]
+fn what_leaves_at_a_repair_reaches_other_threads_in_time() {
+    // A repaired link hears at once that it is paused. Little else happens meanwhile: the crowded host's link is slow.
+    let mut settings = settings(Algorithm::None);
+    settings.buffer.capacity = 600 << 10;
+    settings.ecn.clear();
+    let mut network = star(9, 100.0);
+    network.links[0].gbps = 1.0;
+    for repaired in (140_000..150_000).step_by(1_100) {
+        let mut traffic = incast(8, 200_000);
+        traffic.messages.push(MessageForm { qp: 7, bytes: 1000, start_ns: repaired + 3_000 });
+        let events = [event(repaired - 40_000, 7, false), event(repaired, 7, true)];
+        let one = run(&network, &settings, &traffic, &events, 1);
+        assert!(one.as_ref().is_ok_and(|one| one.counters.pfc_pauses > 8));
+        assert_eq!(one, run(&network, &settings, &traffic, &events, 3));
     }
 }
