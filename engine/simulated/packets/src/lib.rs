@@ -22,6 +22,7 @@ mod selective;
 mod series;
 mod settings;
 mod shard;
+mod threads;
 mod transport;
 mod ways;
 

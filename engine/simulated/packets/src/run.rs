@@ -1,7 +1,5 @@
 //! A run: what is simulated is laid out, cut into parts, simulated, and put together again.
 
-use std::sync::{Barrier, Mutex};
-
 use kelpie_switch::{BufferForm, SharedBuffer, Threshold};
 
 use crate::congestion::{Algorithm, CongestionControl, Line, NEVER};
@@ -16,7 +14,8 @@ use crate::port::{HOST, Port, REMOTE, SWITCH};
 use crate::routes::{Routes, largest};
 use crate::series::{Sampler, Watch};
 use crate::settings::{Recovery, Settings, WindowRule};
-use crate::shard::{Crossing, Followers, POST, Plan, Shard};
+use crate::shard::{Followers, POST, Plan, Shard};
+use crate::threads::run_all;
 
 /// Something that happens to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -446,66 +445,4 @@ const NOWHERE: Line = Line { bps: 1e12, rtt_ns: 1.0, window: 0.0, hops: 0, packe
 enum Change {
     Link(u32, bool),
     Routes,
-}
-
-/// Simulates all parts until a time.
-fn run_all<C: CongestionControl, const HOPS: usize>(
-    shards: &mut [Shard<C, HOPS>],
-    plan: &Plan<'_>,
-    end: u64,
-    ahead: u64,
-) {
-    if let [shard] = shards {
-        return shard.run_until(plan, end);
-    }
-    // What left when a link or ways changed.
-    let waiting: Vec<_> = shards.iter_mut().flat_map(|shard| std::mem::take(&mut shard.outbox)).collect();
-    for crossing in waiting {
-        shards[part_of(plan, &crossing)].take(&[crossing]);
-    }
-    let parts = shards.len();
-    let barrier = Barrier::new(parts);
-    let earliest: Vec<Mutex<u64>> = (0..parts).map(|_| Mutex::new(0)).collect();
-    let boxes: Vec<Mutex<Vec<Crossing<HOPS>>>> = (0..parts * parts).map(|_| Mutex::new(Vec::new())).collect();
-    std::thread::scope(|scope| {
-        for (part, shard) in shards.iter_mut().enumerate() {
-            let (barrier, earliest, boxes) = (&barrier, &earliest, &boxes);
-            scope.spawn(move || {
-                loop {
-                    set(&earliest[part], shard.wheel.earliest().unwrap_or(NEVER));
-                    barrier.wait();
-                    let begin = earliest.iter().map(get).min().unwrap_or(NEVER);
-                    if begin >= end {
-                        return;
-                    }
-                    shard.run_until(plan, begin.saturating_add(ahead).min(end));
-                    for crossing in shard.outbox.drain(..) {
-                        lock(&boxes[part * parts + part_of(plan, &crossing)]).push(crossing);
-                    }
-                    barrier.wait();
-                    for from in 0..parts {
-                        let crossings = std::mem::take(&mut *lock(&boxes[from * parts + part]));
-                        shard.take(&crossings);
-                    }
-                }
-            });
-        }
-    });
-}
-
-/// The part that a packet goes to.
-fn part_of<const HOPS: usize>(plan: &Plan<'_>, crossing: &Crossing<HOPS>) -> usize {
-    usize::from(plan.parts[plan.layout.ports[crossing.port as usize].node as usize])
-}
-
-fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn set(of: &Mutex<u64>, value: u64) {
-    *lock(of) = value;
-}
-
-fn get(of: &Mutex<u64>) -> u64 {
-    *lock(of)
 }
