@@ -113,6 +113,9 @@ pub struct RunArgs {
     /// How much detail
     #[arg(long, value_enum, default_value_t = Detail::Packets)]
     pub level: Detail,
+    /// Write a line for each transfer: ends, size, when it was posted and when it arrived
+    #[arg(long, value_name = "FILE.csv")]
+    pub transfers: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +128,9 @@ pub struct CompareArgs {
     /// Levels of detail to compare
     #[arg(long, value_enum, value_delimiter = ',', default_value = "packets")]
     pub levels: Vec<Detail>,
+    /// Run the job on these agents too, one for each GPU (ranks/1); one all_reduce by the algorithm ring
+    #[arg(long, value_name = "RANKS.yaml")]
+    pub agents: Option<PathBuf>,
     /// A setting whose values are compared; several times
     #[arg(long, value_name = "NAME=VALUE")]
     pub variant: Vec<String>,

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use kelpie_examine::files::read_file_up_to;
-use kelpie_fabric::answer::{Level, ProgramAnswer};
+use kelpie_agent::ranks::{AgentRanks, RanksFile};
+use kelpie_examine::files::{read_file_up_to, replace};
+use kelpie_fabric::answer::ProgramAnswer;
 use kelpie_fabric::experiment::{Experiment, read_graph};
 use kelpie_fabric::packet_settings::{set, settings};
 use kelpie_fabric::peer::{FlowsAnswer, Peer, PeerRun};
-use kelpie_packets::Settings;
+use kelpie_packets::{MessageTimes, Settings};
 use kelpie_spaces::document::utf8;
 use kelpie_topology::{Fabric, FabricGraph};
 use serde_json::json;
@@ -21,6 +23,8 @@ use crate::output::{note, print, print_json};
 
 /// Most of a file of flows. Source: our choice, sixteen million flows.
 const MOST_BYTES: u64 = 1 << 30;
+/// How long nothing may happen on hosts.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// A run that is to take longer, or more memory, says so before it begins.
 const LONG_SECONDS: f64 = 10.0;
 const MUCH_MEMORY: f64 = 2e9;
@@ -36,7 +40,11 @@ fn text(path: &Path) -> anyhow::Result<(String, String)> {
 pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
     let experiment = experiment(&args.scenario)?;
     let settings = chosen(&args.scenario, &experiment, &args.cc, None, common)?;
-    let answer = answer(&experiment, level(args.level), &settings, args.scenario.threads)?;
+    let (answer, times) = answer(&experiment, args.level, &settings, args.scenario.threads)?;
+    if let Some(path) = &args.transfers {
+        replace(path, |out| Ok(experiment.write_transfers(&times, out)?))
+            .with_context(|| path.display().to_string())?;
+    }
     if common.json {
         print_json(&answer)?
     } else {
@@ -60,7 +68,7 @@ pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
                 let cc_name = (named && (args.cc.len() > 1 || args.variant.is_empty())).then_some(cc);
                 let parts = [(args.levels.len() > 1).then_some(&detail_name), cc_name, variant.filter(|_| named)];
                 let name: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-                answers.push((name.join(" "), answer(&experiment, level(*detail), &settings, args.scenario.threads)?));
+                answers.push((name.join(" "), answer(&experiment, *detail, &settings, args.scenario.threads)?.0));
                 // Only packets have congestion control.
                 if *detail != Detail::Packets {
                     break;
@@ -70,6 +78,13 @@ pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
                 break;
             }
         }
+    }
+    if let Some(path) = &args.agents {
+        let file = RanksFile::from_bytes(path, &read_file_up_to(path, MOST_BYTES)?)?;
+        let (pause, patience) = (Duration::ZERO, PATIENCE);
+        let mut ranks = AgentRanks { file, pause, late: Vec::new(), patience, qps: 1, balance: None, say: note };
+        let answer = experiment.on_ranks(&mut ranks).with_context(|| path.display().to_string())?;
+        answers.push(("hosts".to_owned(), answer));
     }
     if common.json {
         let rows: Vec<_> = answers.iter().map(|(name, answer)| json!({"variant": name, "answer": answer})).collect();
@@ -132,14 +147,6 @@ pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode>
     Ok(exit::HEALTHY)
 }
 
-fn level(detail: Detail) -> Level {
-    match detail {
-        Detail::Packets => Level::Packets,
-        Detail::Flows => Level::Flows,
-        Detail::Analytic => Level::Analytic,
-    }
-}
-
 fn experiment(args: &ScenarioArgs) -> anyhow::Result<Experiment> {
     let (name, topology) = text(&args.topology)?;
     let graph = read_graph(&name, &topology)?;
@@ -168,8 +175,13 @@ fn chosen(
     Ok(chosen)
 }
 
-fn answer(experiment: &Experiment, level: Level, settings: &Settings, threads: u8) -> anyhow::Result<ProgramAnswer> {
-    if level == Level::Packets {
+fn answer(
+    experiment: &Experiment,
+    detail: Detail,
+    settings: &Settings,
+    threads: u8,
+) -> anyhow::Result<(ProgramAnswer, Vec<MessageTimes>)> {
+    if detail == Detail::Packets {
         let estimate = experiment.estimate(settings)?;
         if estimate.seconds > LONG_SECONDS || estimate.memory > MUCH_MEMORY {
             note(&format!(
@@ -180,5 +192,9 @@ fn answer(experiment: &Experiment, level: Level, settings: &Settings, threads: u
             ));
         }
     }
-    Ok(experiment.answer(level, settings, threads.into())?)
+    Ok(match detail {
+        Detail::Packets => experiment.by_packets(settings, threads.into())?,
+        Detail::Flows => experiment.by_flows(settings)?,
+        Detail::Analytic => (experiment.by_formulas(), Vec::new()),
+    })
 }

@@ -71,6 +71,8 @@ pub enum Level {
     Flows,
     /// By formulas.
     Analytic,
+    /// On hosts.
+    Physical,
 }
 
 /// What came of programs.

@@ -20,6 +20,7 @@ fn level(level: Level) -> &'static str {
         Level::Packets => "packets",
         Level::Flows => "flows",
         Level::Analytic => "analytic",
+        Level::Physical => "hosts",
     }
 }
 

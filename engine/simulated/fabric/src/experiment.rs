@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use kelpie_collectives::dag::Dag;
 use kelpie_collectives::program::Programs;
-use kelpie_packets::{LinkEvent, Network, NodeKind, RunError, Settings, Traffic, ways};
+use kelpie_collectives::rounds::RankCluster;
+use kelpie_packets::{LinkEvent, MessageTimes, Network, NodeKind, RunError, Settings, Traffic, ways};
 use kelpie_spaces::DocumentError;
 use kelpie_topology::{Fabric, FabricCable, FabricGraph, FabricNode};
 
@@ -13,6 +14,7 @@ use crate::carried::{QpUse, network, traffic};
 use crate::fluid;
 use crate::import::{aicb, goal};
 use crate::peer::{Peer, PeerError, PeerTopology};
+use crate::physical::{self, PhysicalError};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +148,14 @@ impl Experiment {
         Ok(Self { graph, network, programs, dag, events })
     }
 
+    /// What ranks measure of the same job; see [`physical::answer`].
+    ///
+    /// # Errors
+    /// If the job is not one ring, or the ranks could not run it.
+    pub fn on_ranks<C: RankCluster>(&self, ranks: &mut C) -> Result<ProgramAnswer, PhysicalError<C::Error>> {
+        physical::answer(&self.programs, self.graph.gpus(), ranks)
+    }
+
     /// The network, for settings.
     pub fn network(&self) -> &Network {
         &self.network
@@ -154,6 +164,31 @@ impl Experiment {
     fn traffic(&self, settings: &Settings) -> Traffic {
         let used = if settings.late_notice { QpUse::PerTransfer } else { QpUse::Lasting };
         traffic(&self.dag, used)
+    }
+
+    /// Writes a line of CSV for each transfer: job, step, ends, size, and when it was posted and arrived.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_transfers(&self, times: &[MessageTimes], out: &mut dyn std::io::Write) -> Result<(), csv::Error> {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record(["job", "step", "from", "to", "channel", "bytes", "posted_ns", "received_ns"])?;
+        let number = |time: Option<u64>| time.map_or_else(String::new, |time| time.to_string());
+        for (task, times) in self.dag.tasks.iter().zip(times) {
+            let ends = self.dag.connections[task.connection as usize];
+            let numbers = [
+                u64::from(task.job),
+                task.step.into(),
+                ends.from.into(),
+                ends.to.into(),
+                ends.channel.into(),
+                task.bytes,
+            ];
+            writer.write_record(
+                numbers.iter().map(ToString::to_string).chain([number(times.posted), number(times.received)]),
+            )?;
+        }
+        Ok(writer.flush()?)
     }
 
     fn named(&self, error: RunError) -> FabricError {
@@ -184,24 +219,33 @@ impl Experiment {
         Ok(Estimate { hop_packets, seconds: hop_packets / HOPS_PER_SECOND, memory })
     }
 
-    /// The answer at a level.
+    /// The answer by packets, and the times of all transfers.
     ///
     /// # Errors
     /// If the network or the settings cannot be.
-    pub fn answer(&self, level: Level, settings: &Settings, threads: usize) -> Result<ProgramAnswer, FabricError> {
-        let Self { graph, network, programs, dag, events } = self;
-        Ok(match level {
-            Level::Packets => {
-                let outcome = kelpie_packets::run(network, settings, &self.traffic(settings), events, threads);
-                let outcome = outcome.map_err(|error| self.named(error))?;
-                ProgramAnswer::of_packets(graph, programs, dag, &outcome)
-            }
-            Level::Flows => {
-                let times = fluid::run(network, settings, &self.traffic(settings)).map_err(FabricError::Run)?;
-                ProgramAnswer::of_times(level, graph, programs, dag, &times)
-            }
-            Level::Analytic => ProgramAnswer::of_formulas(graph, programs, dag),
-        })
+    pub fn by_packets(
+        &self,
+        settings: &Settings,
+        threads: usize,
+    ) -> Result<(ProgramAnswer, Vec<MessageTimes>), FabricError> {
+        let outcome = kelpie_packets::run(&self.network, settings, &self.traffic(settings), &self.events, threads);
+        let outcome = outcome.map_err(|error| self.named(error))?;
+        let answer = ProgramAnswer::of_packets(&self.graph, &self.programs, &self.dag, &outcome);
+        Ok((answer, outcome.messages))
+    }
+
+    /// The answer by max-min fair rates of flows, and the times of all transfers. Links do not fail.
+    ///
+    /// # Errors
+    /// If the network or the settings cannot be.
+    pub fn by_flows(&self, settings: &Settings) -> Result<(ProgramAnswer, Vec<MessageTimes>), FabricError> {
+        let times = fluid::run(&self.network, settings, &self.traffic(settings)).map_err(FabricError::Run)?;
+        Ok((ProgramAnswer::of_times(Level::Flows, &self.graph, &self.programs, &self.dag, &times), times))
+    }
+
+    /// The answer by formulas.
+    pub fn by_formulas(&self) -> ProgramAnswer {
+        ProgramAnswer::of_formulas(&self.graph, &self.programs, &self.dag)
     }
 }
 

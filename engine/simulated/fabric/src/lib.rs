@@ -14,6 +14,7 @@ pub mod import;
 pub mod max_min;
 pub mod packet_settings;
 pub mod peer;
+pub mod physical;
 pub mod problem;
 mod ranks;
 mod timeline;
