@@ -17,7 +17,7 @@ use crate::args::Common;
 use crate::cli::fabric::{FabricCommand, Motion, RatesArgs, Routing};
 use crate::exit;
 use crate::inputs::read_cluster;
-use crate::output::{Table, print, print_json};
+use crate::output::{print, print_json};
 
 /// Runs the command.
 pub fn run(command: &FabricCommand, common: Common) -> anyhow::Result<ExitCode> {
@@ -44,11 +44,7 @@ fn solve(path: &Path, common: Common) -> anyhow::Result<()> {
     if common.json {
         return print_json(&answer);
     }
-    let mut table = Table::new(&["job", "busbw"], &[0, 1]);
-    for (job, gbps) in answer.busbw_gbps.iter().enumerate() {
-        table.row(vec![job.to_string(), format!("{gbps:.1} Gbps")]);
-    }
-    print(&table.render(""))
+    print(&answer.text())
 }
 
 fn rates(topology: &Path, jobs: &Path, args: &RatesArgs, common: Common) -> anyhow::Result<()> {
@@ -75,18 +71,6 @@ fn rates(topology: &Path, jobs: &Path, args: &RatesArgs, common: Common) -> anyh
             "moments": run.moments,
         }));
     }
-    let heading = |job: usize| match jobs.jobs[job].name.as_str() {
-        "" => format!("job {job}"),
-        name => name.to_owned(),
-    };
-    let names: Vec<String> = (0..jobs.jobs.len()).map(heading).collect();
-    let mut columns = vec!["from", "because"];
-    columns.extend(names.iter().map(String::as_str));
-    let mut table = Table::new(&columns, &[0]);
-    for moment in &run.moments {
-        let gbps = moment.busbw_gbps.iter().map(|gbps| format!("{gbps:.1} Gbps"));
-        let start = [format!("{:.3} s", moment.at_s), moment.because.clone()];
-        table.row(start.into_iter().chain(gbps).collect());
-    }
-    print(&table.render(""))
+    let names: Vec<&str> = jobs.jobs.iter().map(|job| job.name.as_str()).collect();
+    print(&run.text(&names))
 }

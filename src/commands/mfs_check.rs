@@ -3,16 +3,12 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use kelpie_campaign::UnstoredOracle;
+use kelpie_campaign::measured_ways::MeasuredWays;
 use kelpie_campaign::mfs_answer::{MfsCheck, SubsystemCampaigns, document, text};
-use kelpie_engine::MeasureError;
 use kelpie_examine::subsystem::OpenedSubsystem;
-use kelpie_monitor::{Bounds, Verdict, measure_judged};
 use kelpie_reports::answer::{Adviser, Answer, Answered};
 use kelpie_reports::subsystem_history::{self, SubsystemHistory};
-use kelpie_reports::ways_out::LiveSubsystem;
-use kelpie_search::distil;
-use kelpie_spaces::{Condition, Space, Workload};
+use kelpie_spaces::Workload;
 use kelpie_store::Store;
 
 use crate::args::Common;
@@ -92,7 +88,7 @@ fn measured<'a>(
     name: &'a str,
     opened: &mut OpenedSubsystem,
 ) -> anyhow::Result<MfsCheck<'a>> {
-    let mut live = Live { bounds: opened.subsystem().bounds(), opened };
+    let mut live = MeasuredWays::new(opened, note);
     let answered = adviser.settled(workload, live.verdict(workload)?);
     let ways = match answered.answer {
         Answer::Anomalous => adviser.measured_ways_out(workload, &mut live)?,
@@ -104,45 +100,6 @@ fn measured<'a>(
         others: Vec::new(),
         ways,
     })
-}
-
-/// A subsystem that is measured while ways out are looked for.
-struct Live<'o> {
-    opened: &'o mut OpenedSubsystem,
-    bounds: Bounds,
-}
-
-impl Live<'_> {
-    /// Whether a workload is anomalous; `None` if that cannot be told.
-    fn verdict(&mut self, workload: &Workload) -> Result<Option<bool>, MeasureError> {
-        let subsystem = self.opened.subsystem();
-        let judged =
-            measure_judged(workload, &self.bounds, |workload, attempt| subsystem.measure_again(workload, attempt))?;
-        Ok(match judged.assessment.verdict {
-            Verdict::Anomalous => Some(true),
-            Verdict::Healthy => Some(false),
-            Verdict::Inconclusive => None,
-        })
-    }
-}
-
-impl LiveSubsystem for Live<'_> {
-    type Error = MeasureError;
-
-    fn is_anomalous(&mut self, workload: &Workload) -> Result<Option<bool>, MeasureError> {
-        match self.verdict(workload) {
-            // A way that this subsystem does not have is none; the next may be.
-            Err(MeasureError::Unsupported { .. }) => Ok(None),
-            other => other,
-        }
-    }
-
-    fn needs(&mut self, workload: &Workload) -> Result<Vec<Condition>, MeasureError> {
-        note("no known change helps; the workload is reduced to what its anomaly needs, in some 25 experiments");
-        let space = Space::catalog("full").expect("a space of the catalogue");
-        let distilled = distil(&space, workload, &mut UnstoredOracle::new(self.opened.subsystem()))?;
-        Ok(distilled.into_iter().flat_map(|one| one.cures).map(|cure| cure.condition).collect())
-    }
 }
 
 fn word(answer: Answer) -> String {

@@ -5,6 +5,7 @@ pub mod apart;
 pub mod balance;
 pub mod catalog;
 mod faults;
+pub mod followed;
 pub mod leases;
 mod level;
 mod planner;

@@ -3,6 +3,7 @@
 mod checkpoint;
 pub mod document;
 pub mod environment;
+pub mod measured_ways;
 pub mod mfs_answer;
 pub mod recipes;
 mod remeasure;

@@ -77,6 +77,17 @@ impl FabricGraph {
         self.nodes.iter().map(|kind| name(kind)).collect()
     }
 
+    /// Each cable by the names of its ends, a line each.
+    pub fn links_text(&self) -> String {
+        let names = self.names();
+        let name = |end: u32| names[end as usize].as_str();
+        let line = |cable: &FabricCable| {
+            let [a, b] = cable.ends.map(name);
+            format!("{a} {b} {} Gbps {} ns\n", cable.gbps, cable.delay_ns)
+        };
+        self.cables.iter().map(line).collect()
+    }
+
     /// Of a fabric that keeps its rules.
     pub fn of(fabric: &Fabric) -> Self {
         let mut graph = Self { nodes: vec![FabricNode::Gpu; fabric.gpus as usize], ..Self::default() };

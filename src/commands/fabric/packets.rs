@@ -13,7 +13,7 @@ use kelpie_fabric::packet_settings::{set, settings};
 use kelpie_fabric::peer::{FlowsAnswer, Peer, PeerRun};
 use kelpie_packets::{MessageTimes, Settings};
 use kelpie_spaces::document::utf8;
-use kelpie_topology::{Fabric, FabricGraph};
+use kelpie_topology::{Fabric, FabricCable, FabricGraph};
 use serde_json::json;
 
 use crate::args::Common;
@@ -60,8 +60,11 @@ pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
         if args.variant.is_empty() { vec![None] } else { args.variant.iter().map(Some).collect() };
     let mut answers: Vec<(String, ProgramAnswer)> = Vec::new();
     for detail in &args.levels {
-        for cc in &args.cc {
-            for variant in &variants {
+        // Only packets have congestion control and other settings.
+        let [controls, changes] =
+            [args.cc.len(), variants.len()].map(|count| if *detail == Detail::Packets { count } else { 1 });
+        for cc in &args.cc[..controls] {
+            for variant in &variants[..changes] {
                 let settings = chosen(&args.scenario, &experiment, cc, *variant, common)?;
                 let detail_name = format!("{detail:?}").to_lowercase();
                 let named = *detail == Detail::Packets;
@@ -69,13 +72,6 @@ pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
                 let parts = [(args.levels.len() > 1).then_some(&detail_name), cc_name, variant.filter(|_| named)];
                 let name: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
                 answers.push((name.join(" "), answer(&experiment, *detail, &settings, args.scenario.threads)?.0));
-                // Only packets have congestion control.
-                if *detail != Detail::Packets {
-                    break;
-                }
-            }
-            if *detail != Detail::Packets {
-                break;
             }
         }
     }
@@ -99,21 +95,15 @@ pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
 pub fn flows(args: &FlowsArgs, common: Common) -> anyhow::Result<ExitCode> {
     let peer = if args.peer == PeerName::Simai { Peer::SimAi } else { Peer::Hpcc };
     let (topology, flows, config) = (text(&args.topology)?, text(&args.flows)?, text(&args.config)?);
-    let both = |file: &(String, String)| [file.0.clone(), file.1.clone()];
-    let [topology, flows, config] = [both(&topology), both(&flows), both(&config)];
-    let mut run = PeerRun::read(peer, words(&topology), words(&flows), words(&config))?;
+    let mut run = PeerRun::read(peer, [&topology.0, &topology.1], [&flows.0, &flows.1], [&config.0, &config.1])?;
     run.settings.seed = common.seed_or_default();
-    let answer = FlowsAnswer::of(&run, args.threads.into()).with_context(|| topology[0].clone())?;
+    let answer = FlowsAnswer::of(&run, args.threads.into()).with_context(|| topology.0.clone())?;
     if common.json {
         print_json(&answer)?
     } else {
         print(&answer.text())?
     }
     Ok(if answer.completions().len() < answer.flows.len() { exit::anomalous() } else { exit::HEALTHY })
-}
-
-fn words(file: &[String; 2]) -> [&str; 2] {
-    [&file[0], &file[1]]
 }
 
 /// A template as a file.
@@ -127,22 +117,15 @@ pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode>
     }
     let fabric = Fabric::from_yaml("the template", &yaml)?;
     let graph = FabricGraph::of(&fabric);
-    if args.links || common.json {
+    if common.json {
         let names = graph.names();
         let name = |end: u32| names[end as usize].as_str();
-        let links = graph.cables.iter().map(|cable| (cable.ends.map(name), cable.gbps, cable.delay_ns));
-        if common.json {
-            let links = links.map(|(ends, gbps, delay)| json!({"link": ends, "gbps": gbps, "delay_ns": delay}));
-            print_json(&json!({"fabric": fabric, "nodes": names, "links": links.collect::<Vec<_>>()}))?;
-        } else {
-            print(
-                &links
-                    .map(|(ends, gbps, delay)| format!("{} {} {gbps} Gbps {delay} ns\n", ends[0], ends[1]))
-                    .collect::<String>(),
-            )?;
-        }
+        let link =
+            |cable: &FabricCable| json!({"link": cable.ends.map(name), "gbps": cable.gbps, "delay_ns": cable.delay_ns});
+        let links: Vec<_> = graph.cables.iter().map(link).collect();
+        print_json(&json!({"fabric": fabric, "nodes": names, "links": links}))?;
     } else {
-        print(&fabric.to_yaml())?;
+        print(&if args.links { graph.links_text() } else { fabric.to_yaml() })?;
     }
     Ok(exit::HEALTHY)
 }

@@ -1,15 +1,15 @@
 //! `kelpie paths plan`: follows the steps of a request and shows the plan.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use kelpie_examine::files::read_file;
 use kelpie_paths::catalog::LAG_PORTS;
-use kelpie_paths::request::{ConnectionEnd, PathsRequest, PlanStep};
-use kelpie_paths::{Leaving, Planner, PortSearch, QpId, Route};
+use kelpie_paths::followed::{PathsPlan, follow};
+use kelpie_paths::request::{ConnectionEnd, PathsRequest};
+use kelpie_paths::{Leaving, PortSearch, Route};
 use kelpie_spaces::document::utf8;
-use kelpie_topology::{Cluster, FabricLink, FabricPart, Working};
+use kelpie_topology::Cluster;
 use serde_json::{Value, json};
 
 use crate::args::Common;
@@ -17,23 +17,6 @@ use crate::cli::paths::{LeavingArg, PlanPathsArgs};
 use crate::exit;
 use crate::inputs::read_cluster;
 use crate::output::{Table, plural, print, print_json};
-
-/// A connection that is there.
-struct PlannedConnection {
-    name: String,
-    from: ConnectionEnd,
-    to: ConnectionEnd,
-    qps: Vec<QpId>,
-}
-
-/// What is there after the steps.
-struct PathsPlan {
-    planner: Planner,
-    working: Working,
-    connections: Vec<PlannedConnection>,
-    /// QPs of before that a step moved, added up.
-    moves: u64,
-}
 
 /// Runs the command.
 pub fn run(args: &PlanPathsArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -60,43 +43,6 @@ pub fn run(args: &PlanPathsArgs, common: Common) -> anyhow::Result<ExitCode> {
     Ok(if without == 0 { exit::HEALTHY } else { exit::anomalous() })
 }
 
-fn follow(cluster: &Cluster, request: &PathsRequest, moves: bool) -> PathsPlan {
-    let working = Working::of(cluster);
-    let planner = Planner::new(cluster, &working, moves);
-    let mut plan = PathsPlan { planner, working, connections: Vec::new(), moves: 0 };
-    for step in &request.steps {
-        let mut gone = Vec::new();
-        let mut set = |plan: &mut PathsPlan, part: FabricPart, works: bool| {
-            plan.working.set(cluster, part, works);
-            plan.planner.set(part, works, &mut gone);
-        };
-        match step {
-            PlanStep::Connect { name, from, to, qps } => {
-                let ends = [from, to].map(|end| cluster.nic(end.host, end.nic));
-                let qps = plan.planner.request(ends[0], ends[1], *qps, &mut gone);
-                plan.connections.push(PlannedConnection { name: name.clone(), from: *from, to: *to, qps });
-            }
-            PlanStep::Release { name } => {
-                let place = plan.connections.iter().position(|one| one.name == *name);
-                let ended = plan.connections.remove(place.expect("the reader checked that it is there"));
-                ended.qps.into_iter().for_each(|id| plan.planner.release(id, &mut gone));
-            }
-            PlanStep::Fail(part) => set(&mut plan, *part, false),
-            PlanStep::Repair(part) => set(&mut plan, *part, true),
-        }
-        gone.sort_unstable();
-        gone.dedup();
-        plan.moves += gone.len() as u64;
-    }
-    plan
-}
-
-fn loads(cluster: &Cluster, plan: &PathsPlan) -> BTreeMap<String, u32> {
-    let ends = |link: &FabricLink| !matches!(link, FabricLink::NicOut(_) | FabricLink::NicIn(_));
-    let loaded = cluster.links().filter(ends).map(|link| (link, plan.planner.load(link)));
-    loaded.filter(|(_, load)| *load > 0).map(|(link, load)| (cluster.name(link), load)).collect()
-}
-
 fn document(cluster: &Cluster, plan: &PathsPlan, rows: &[(usize, Option<Route>, Option<u16>)], without: u64) -> Value {
     let qps: Vec<Value> = (rows.iter())
         .map(|(nth, route, port)| {
@@ -111,7 +57,7 @@ fn document(cluster: &Cluster, plan: &PathsPlan, rows: &[(usize, Option<Route>, 
             })
         })
         .collect();
-    json!({"qps": qps, "loads": loads(cluster, plan), "moves": plan.moves, "without_path": without})
+    json!({"qps": qps, "loads": plan.loads(cluster), "moves": plan.moves, "without_path": without})
 }
 
 fn show(

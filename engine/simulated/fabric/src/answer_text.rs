@@ -6,6 +6,8 @@ use kelpie_text::{Table, percent, si};
 
 use crate::answer::{Level, ProgramAnswer};
 use crate::peer::FlowsAnswer;
+use crate::problem::FlowRates;
+use crate::timeline::TimelineRun;
 
 fn micros(micros: Option<f64>) -> String {
     match micros {
@@ -94,6 +96,34 @@ pub fn side_by_side(answers: &[(String, ProgramAnswer)]) -> String {
     row("sent again".to_owned(), &|answer| network(answer, |n| n.retransmissions.to_string()));
     row("never ended".to_owned(), &|answer| answer.unfinished.to_string());
     table.render("")
+}
+
+impl TimelineRun {
+    /// What jobs get, whenever that changes; jobs without a name have their number.
+    pub fn text(&self, names: &[&str]) -> String {
+        let heading =
+            |(job, name): (usize, &&str)| if name.is_empty() { format!("job {job}") } else { (*name).to_owned() };
+        let names: Vec<String> = names.iter().enumerate().map(heading).collect();
+        let columns: Vec<&str> = ["from", "because"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let mut table = Table::new(&columns, &[0]);
+        for moment in &self.moments {
+            let gbps = moment.busbw_gbps.iter().map(|gbps| format!("{gbps:.1} Gbps"));
+            let start = [format!("{:.3} s", moment.at_s), moment.because.clone()];
+            table.row(start.into_iter().chain(gbps).collect());
+        }
+        table.render("")
+    }
+}
+
+impl FlowRates {
+    /// What jobs get.
+    pub fn text(&self) -> String {
+        let mut table = Table::new(&["job", "busbw"], &[0, 1]);
+        for (job, gbps) in self.busbw_gbps.iter().enumerate() {
+            table.row(vec![job.to_string(), format!("{gbps:.1} Gbps")]);
+        }
+        table.render("")
+    }
 }
 
 impl FlowsAnswer {
