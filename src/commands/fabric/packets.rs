@@ -23,8 +23,6 @@ use crate::output::{note, print, print_json};
 
 /// Most of a file of flows. Source: our choice, sixteen million flows.
 const MOST_BYTES: u64 = 1 << 30;
-/// How long nothing may happen on hosts.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// A run that is to take longer, or more memory, says so before it begins.
 const LONG_SECONDS: f64 = 10.0;
 const MUCH_MEMORY: f64 = 2e9;
@@ -45,26 +43,21 @@ pub fn run(args: &RunArgs, common: Common) -> anyhow::Result<ExitCode> {
         replace(path, |out| Ok(experiment.write_transfers(&times, out)?))
             .with_context(|| path.display().to_string())?;
     }
-    if common.json {
-        print_json(&answer)?
-    } else {
-        print(&answer.text())?
-    }
+    if common.json { print_json(&answer) } else { print(&answer.text()) }?;
     Ok(if answer.unfinished > 0 { exit::anomalous() } else { exit::HEALTHY })
 }
 
 /// The same job with several settings or levels.
 pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
     let experiment = experiment(&args.scenario)?;
-    let variants: Vec<Option<&String>> =
-        if args.variant.is_empty() { vec![None] } else { args.variant.iter().map(Some).collect() };
+    let mut variants: Vec<Option<&String>> = args.variant.iter().map(Some).collect();
+    variants.extend(args.variant.is_empty().then_some(None));
     let mut answers: Vec<(String, ProgramAnswer)> = Vec::new();
     for detail in &args.levels {
         // Only packets have congestion control and other settings.
-        let [controls, changes] =
-            [args.cc.len(), variants.len()].map(|count| if *detail == Detail::Packets { count } else { 1 });
-        for cc in &args.cc[..controls] {
-            for variant in &variants[..changes] {
+        let [ccs, sets] = [args.cc.len(), variants.len()].map(|all| if *detail == Detail::Packets { all } else { 1 });
+        for cc in &args.cc[..ccs] {
+            for variant in &variants[..sets] {
                 let settings = chosen(&args.scenario, &experiment, cc, *variant, common)?;
                 let detail_name = format!("{detail:?}").to_lowercase();
                 let named = *detail == Detail::Packets;
@@ -77,7 +70,7 @@ pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.agents {
         let file = RanksFile::from_bytes(path, &read_file_up_to(path, MOST_BYTES)?)?;
-        let (pause, patience) = (Duration::ZERO, PATIENCE);
+        let (pause, patience) = (Duration::ZERO, Duration::from_secs(30));
         let mut ranks = AgentRanks { file, pause, late: Vec::new(), patience, qps: 1, balance: None, say: note };
         let answer = experiment.on_ranks(&mut ranks).with_context(|| path.display().to_string())?;
         answers.push(("hosts".to_owned(), answer));
@@ -98,11 +91,7 @@ pub fn flows(args: &FlowsArgs, common: Common) -> anyhow::Result<ExitCode> {
     let mut run = PeerRun::read(peer, [&topology.0, &topology.1], [&flows.0, &flows.1], [&config.0, &config.1])?;
     run.settings.seed = common.seed_or_default();
     let answer = FlowsAnswer::of(&run, args.threads.into()).with_context(|| topology.0.clone())?;
-    if common.json {
-        print_json(&answer)?
-    } else {
-        print(&answer.text())?
-    }
+    if common.json { print_json(&answer) } else { print(&answer.text()) }?;
     Ok(if answer.completions().len() < answer.flows.len() { exit::anomalous() } else { exit::HEALTHY })
 }
 
