@@ -24,7 +24,7 @@ pub enum FabricCommand {
         kelpie fabric topology spectrum-x --gpus 256 > fabric.yaml\n  \
         kelpie fabric run fabric.yaml job.yaml\n  \
         kelpie fabric run fabric.yaml job.yaml --cc hpcc --set buffer=16777216 --json\n  \
-        kelpie fabric run fabric.yaml job.yaml --level flows   (max-min fair rates, much faster)"
+        kelpie fabric run fabric.yaml job.yaml --level flows   (max-min fair rates, no queues)"
     )]
     Run(RunArgs),
     /// Compare congestion control, settings or levels of detail for the same job, side by side

@@ -26,6 +26,21 @@ pub fn chosen(op: GroupOp, group: &Group, bytes: u64) -> GroupAlgorithm {
     }
 }
 
+/// At most so many transfers a collective has.
+pub fn most_transfers(group: &Group, op: GroupOp, algorithm: GroupAlgorithm, channels: u16) -> u64 {
+    let (gpus, hosts) = (group.gpus.len() as u64, group.hosts().len() as u64);
+    let (local, between) = (gpus.div_ceil(hosts.max(1)), 2 * hosts.saturating_sub(1));
+    let all_rounds = if op == GroupOp::AllReduce { 2 * gpus } else { gpus };
+    match algorithm {
+        GroupAlgorithm::Ring => u64::from(channels) * gpus * all_rounds,
+        GroupAlgorithm::Tree => 2 * tree::MOST_CHUNKS * 2 * gpus,
+        GroupAlgorithm::Nvls => nvls::CHUNKS * gpus * (3 + between + local),
+        GroupAlgorithm::Hierarchical => gpus * (2 * local + between),
+        GroupAlgorithm::Direct => gpus * gpus,
+        GroupAlgorithm::Pxn => 2 * gpus * gpus,
+    }
+}
+
 /// Adds a collective of a group to a graph, on so many channels.
 ///
 /// # Errors

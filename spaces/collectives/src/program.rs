@@ -3,7 +3,7 @@
 use kelpie_spaces::{Bytes, DocumentError, read_tagged};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithms::{add, chosen};
+use crate::algorithms::{add, chosen, most_transfers};
 use crate::dag::{Dag, DagBuilder};
 use crate::group::{Group, GroupAlgorithm, GroupOp};
 
@@ -253,9 +253,6 @@ impl Programs {
                     let wrong = |rule: String| (format!("programs[{job}].steps[{number}]"), rule);
                     program.add(step, &mut builder, &all, gpus, gpus_per_host).map_err(wrong)?;
                     builder.end_step();
-                    if builder.transfers() > MOST_TRANSFERS {
-                        return Err(wrong(format!("more than {MOST_TRANSFERS} transfers until here")));
-                    }
                 }
             }
         }
@@ -285,6 +282,7 @@ impl Program {
         cluster: u32,
         gpus_per_host: u32,
     ) -> Result<(), String> {
+        room(builder, all.len() as u64)?;
         if let Some(micros) = step.compute_us {
             all.iter().for_each(|gpu| builder.work(*gpu, nanos(micros)));
         }
@@ -310,6 +308,7 @@ impl Program {
             };
             let channels =
                 step.channels.unwrap_or_else(|| group.hosts().iter().map(|host| host.len()).max().unwrap_or(1) as u16);
+            room(builder, most_transfers(&group, op, algorithm, channels))?;
             add(builder, &group, op, algorithm, bytes.0, channels).map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -339,6 +338,13 @@ impl Program {
         let is_first = |place: &usize| (place % stage) / apart % members == 0;
         (0..all.len()).filter(is_first).map(|first| (0..members).map(|n| all[first + n * apart]).collect()).collect()
     }
+}
+
+/// Whether so many more transfers are few enough.
+fn room(builder: &DagBuilder, more: u64) -> Result<(), String> {
+    let all = builder.transfers().saturating_add(more);
+    let rule = || format!("up to {all} transfers with this step; at most {MOST_TRANSFERS} are simulated");
+    if all > MOST_TRANSFERS { Err(rule()) } else { Ok(()) }
 }
 
 impl Step {

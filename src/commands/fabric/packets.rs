@@ -81,7 +81,8 @@ pub fn compare(args: &CompareArgs, common: Common) -> anyhow::Result<ExitCode> {
     } else {
         print(&kelpie_fabric::side_by_side(&answers))?;
     }
-    Ok(exit::HEALTHY)
+    let is_open = answers.iter().any(|(_, answer)| answer.unfinished > 0);
+    Ok(if is_open { exit::anomalous() } else { exit::HEALTHY })
 }
 
 /// Flows from files of another simulator.

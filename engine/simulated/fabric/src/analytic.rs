@@ -17,8 +17,12 @@ fn of_table(table: &[(f64, f64)], gbps: f64) -> f64 {
     table.iter().find(|(rate, _)| *rate == gbps).map_or(gbps / 8.0, |(_, busbw)| *busbw)
 }
 
-/// Slowest link of each kind: NVLink and NIC. Units: Gbit/s; none if there are none.
+/// Slowest link of each kind: NVLink, and NIC times its ports. Units: Gbit/s; none if there are none.
 fn rates(graph: &FabricGraph) -> [Option<f64>; 2] {
+    let ports = |gpu: u32| {
+        let outside = |end: &u32| graph.nodes[*end as usize] != FabricNode::NvSwitch;
+        graph.cables.iter().filter(|cable| cable.ends.contains(&gpu) && cable.ends.iter().all(outside)).count()
+    };
     let of = |inside: bool| {
         let rates = graph.cables.iter().filter(|cable| {
             let kinds = cable.ends.map(|end| graph.nodes[end as usize]);
@@ -26,7 +30,7 @@ fn rates(graph: &FabricGraph) -> [Option<f64>; 2] {
         });
         rates.map(|cable| cable.gbps).min_by(f64::total_cmp)
     };
-    [of(true), of(false)]
+    [of(true), of(false).map(|gbps| gbps * ports(0).max(1) as f64)]
 }
 
 /// How many times its size over its bus bandwidth a collective of so many takes. Source: NCCL tests, PERFORMANCE.md.
@@ -57,8 +61,9 @@ pub fn step_ns(graph: &FabricGraph, program: &Program, step: &Step, all: &[u32])
     let busbw = match (is_inside, op) {
         (true, GroupOp::AllReduce) if group.len() >= 8 => inside.map_or(within, |gbps| of_table(&[NVLS], gbps)),
         (true, _) => within,
-        (false, GroupOp::AllToAll) => between,
-        (false, _) => within.min(between * local),
+        // Parts for the own host do not cross NICs.
+        (false, GroupOp::AllToAll) => between * (group.len() as f64 - 1.0) / (group.len() as f64 - local),
+        (false, _) => within.min(between * local.min(f64::from(step.channels.unwrap_or(u16::MAX)))),
     };
     debug_assert!(step.group != GroupKind::All || groups.len() == 1);
     send + bytes.0 as f64 * bus_factor(op, group.len()) / busbw

@@ -1,8 +1,10 @@
 //! What came of programs on a fabric: when jobs and their steps began and ended, and what the network did.
 
-use kelpie_collectives::dag::Dag;
+use std::collections::BTreeMap;
+
+use kelpie_collectives::dag::{Dag, DagTask};
 use kelpie_collectives::program::Programs;
-use kelpie_packets::{MessageTimes, Outcome};
+use kelpie_packets::{MessageTimes, Outcome, PortName, Unfinished};
 use kelpie_topology::FabricGraph;
 use serde::Serialize;
 
@@ -57,8 +59,11 @@ pub struct NetworkAnswer {
     pub retransmissions: u64,
     /// Most used links between switches and to NICs, the busiest first.
     pub hot_links: Vec<HotLink>,
-    /// Ports that hold each other up for ever.
+    /// Ports that hold each other up for ever: node and the other end of its link.
     pub deadlocked: Vec<String>,
+    /// Why transfers did not end: how many were of a QP that gave up, waited for what did not happen, had no time left,
+    /// or stand still.
+    pub unfinished_because: BTreeMap<&'static str, usize>,
 }
 
 /// How a run was carried out.
@@ -75,6 +80,19 @@ pub enum Level {
     Physical,
 }
 
+/// Messages beside all programs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BesideAnswer {
+    /// How many, and how many of them ended.
+    pub count: usize,
+    /// Ended.
+    pub ended: usize,
+    /// Time from posting to arrival of those, in the mean and at most. Units: µs.
+    pub mean_us: f64,
+    /// At most.
+    pub most_us: f64,
+}
+
 /// What came of programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProgramAnswer {
@@ -82,6 +100,9 @@ pub struct ProgramAnswer {
     pub level: Level,
     /// Jobs.
     pub jobs: Vec<JobAnswer>,
+    /// Messages beside them, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flows: Option<BesideAnswer>,
     /// When the last transfer ended. Units: µs.
     pub end_us: f64,
     /// Transfers, and those that did not end.
@@ -108,8 +129,9 @@ impl ProgramAnswer {
             max_queue_bytes: counters.max_queue_bytes,
             lost_packets: counters.drops + counters.losses,
             retransmissions: counters.retransmissions,
-            hot_links: hot_links(graph, outcome, answer.end_us),
-            deadlocked: outcome.deadlocked.iter().map(|port| graph.name(port.node)).collect(),
+            hot_links: hot_links(graph, outcome, answer.end_us.max(outcome.end_ns as f64 / 1e3)),
+            deadlocked: outcome.deadlocked.iter().map(|port| port_name(graph, port)).collect(),
+            unfinished_because: reasons(outcome),
         });
         answer
     }
@@ -140,12 +162,15 @@ impl ProgramAnswer {
                 let members = program.groups_of(step.group, &all).first().map_or(1, Vec::len);
                 StepAnswer { step: step.words(), mean_us: mean, busbw_gb_per_s: busbw(step, members, mean) }
             });
-            let end = spans.last().and_then(|span| span.1).map(|end| end as f64 / 1e3);
+            // A step of groups of one GPU has no transfers.
+            let ends: Option<Vec<u64>> = spans.iter().map(|span| span.1).collect();
+            let end = ends.and_then(|ends| ends.into_iter().max()).map(|end| end as f64 / 1e3);
             jobs.push(JobAnswer { name: name(program.name.as_str(), number), end_us: end, steps: steps.collect() });
         }
         Self {
             level,
             jobs,
+            flows: beside(programs, dag, times),
             end_us: last as f64 / 1e3,
             transfers: times.len(),
             unfinished: times.iter().filter(|times| times.received.is_none()).count(),
@@ -173,8 +198,47 @@ impl ProgramAnswer {
             });
         }
         let end_us = jobs.iter().filter_map(|job| job.end_us).fold(0.0, f64::max);
-        Self { level: Level::Analytic, jobs, end_us, transfers: dag.tasks.len(), unfinished: 0, network: None }
+        Self {
+            level: Level::Analytic,
+            jobs,
+            flows: None,
+            end_us,
+            transfers: dag.tasks.len(),
+            unfinished: 0,
+            network: None,
+        }
     }
+}
+
+fn beside(programs: &Programs, dag: &Dag, times: &[MessageTimes]) -> Option<BesideAnswer> {
+    let job = programs.programs.len();
+    let is_flow = |task: &DagTask| usize::from(task.job) == job && task.bytes > 0 && !programs.flows.is_empty();
+    let flows: Vec<&MessageTimes> =
+        dag.tasks.iter().zip(times).filter(|(task, _)| is_flow(task)).map(|(_, times)| times).collect();
+    let taken = flows.iter().filter_map(|times| Some((times.received? - times.posted?) as f64 / 1e3));
+    let taken: Vec<f64> = taken.collect();
+    let mean_us = taken.iter().sum::<f64>() / taken.len().max(1) as f64;
+    let most_us = taken.iter().copied().fold(0.0, f64::max);
+    (!flows.is_empty()).then_some(BesideAnswer { count: flows.len(), ended: taken.len(), mean_us, most_us })
+}
+
+fn port_name(graph: &FabricGraph, port: &PortName) -> String {
+    let [a, b] = graph.cables[port.link as usize].ends;
+    format!("{} to {}", graph.name(port.node), graph.name(if a == port.node { b } else { a }))
+}
+
+fn reasons(outcome: &Outcome) -> BTreeMap<&'static str, usize> {
+    let mut reasons = BTreeMap::new();
+    for (_, why) in outcome.unfinished() {
+        let word = match why {
+            Unfinished::Waits => "waits",
+            Unfinished::GaveUp => "gave_up",
+            Unfinished::OutOfTime => "out_of_time",
+            Unfinished::Stuck => "stuck",
+        };
+        *reasons.entry(word).or_insert(0) += 1;
+    }
+    reasons
 }
 
 fn name(name: &str, number: usize) -> String {

@@ -38,6 +38,14 @@ impl ProgramAnswer {
             }
         }
         let mut text = if table.is_empty() { String::new() } else { table.render("") };
+        if let Some(flows) = &self.flows {
+            let (mean, most) = (micros(Some(flows.mean_us)), micros(Some(flows.most_us)));
+            let _ = writeln!(
+                text,
+                "{} flows, {} of them ended, in {mean} in the mean and at most {most}",
+                flows.count, flows.ended
+            );
+        }
         let _ = writeln!(
             text,
             "{} transfers by {}, the last at {}",
@@ -49,6 +57,15 @@ impl ProgramAnswer {
             let _ = writeln!(text, "{} transfers never ended", self.unfinished);
         }
         let Some(network) = &self.network else { return text };
+        for (reason, count) in &network.unfinished_because {
+            let why = match *reason {
+                "waits" => "wait for others that never ended",
+                "gave_up" => "are of QPs that gave up: no way was left, or too much was lost",
+                "out_of_time" => "had no time left: see the setting end_us",
+                _ => "stand still: their packets are held for ever",
+            };
+            let _ = writeln!(text, "  {count} {why}");
+        }
         let _ = writeln!(
             text,
             "marks {}, pauses {}, largest queue {}B, lost {}, sent again {}",

@@ -171,7 +171,7 @@ impl<'t> Fluid<'t> {
         for follower in std::mem::take(&mut self.followers[message as usize]) {
             self.waits[follower as usize] -= 1;
             if self.waits[follower as usize] == 0 {
-                let time = at + self.traffic.messages[follower as usize].start_ns;
+                let time = at.saturating_add(self.traffic.messages[follower as usize].start_ns);
                 self.events.push(Reverse((time, Event::Post(follower))));
             }
         }

@@ -1,7 +1,7 @@
 //! Settings of a run at packet level by name, for commands.
 
 use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Pint, Swift, Timely};
-use kelpie_packets::{BufferSettings, EcmpHash, MarkEcho, Network, Recovery, Settings, WindowRule};
+use kelpie_packets::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Network, Recovery, Settings, WindowRule};
 use kelpie_spaces::headers;
 
 /// Names of congestion control.
@@ -39,7 +39,7 @@ macro_rules! of {
 }
 
 /// All settings, in the order in which pages show them.
-pub const KEYS: [Key; 43] = [
+pub const KEYS: [Key; 46] = [
     key("payload", "bytes", "payload of a full packet, the path MTU", |s| Some(Place::Count(&mut s.payload))),
     key("packets_per_ack", "packets", "in-order packets for one acknowledgement", |s| {
         Some(Place::Count(&mut s.packets_per_ack))
@@ -89,6 +89,9 @@ pub const KEYS: [Key; 43] = [
     key("swift.beta", "share", "share of a decrease", of!(Swift, beta, Number)),
     key("pint.target", "share", "share of a link that is used", of!(Pint, target, Number)),
     key("pint.additive", "bit/s", "how much a rate rises in a round trip", of!(Pint, additive, Number)),
+    key("ecn_kmin", "bytes", "marks begin, at 100 Gbit/s; in proportion at other rates", |_| None),
+    key("ecn_kmax", "bytes", "all is marked, at 100 Gbit/s", |_| None),
+    key("ecn_pmax", "share", "marked share at ecn_kmax", |_| None),
     key("selective", "0 or 1", "only what is missing is sent again", |_| None),
     key("retries", "timeouts", "timeouts in a row before a QP is in error", |_| None),
 ];
@@ -135,6 +138,10 @@ pub fn settings(network: &Network, algorithm: &str) -> Result<Settings, String> 
     };
     let is_paper = algorithm == Algorithm::Dcqcn(Dcqcn::of_paper(line));
     let curve = |gbps: &f64| {
+        // Source: DCTCP by rate in HPCC's simulator, 300 KB at 100 Gbit/s.
+        if matches!(algorithm, Algorithm::Dctcp(_)) {
+            return (*gbps, EcnCurve { kmin: 3e3 * gbps, kmax: 3e3 * gbps, pmax: 1.0 });
+        }
         let of = if is_paper { Dcqcn::curve_of_paper } else { Dcqcn::curve_of_hpcc_simulator };
         (*gbps, of(gbps * 1e9))
     };
@@ -184,8 +191,20 @@ pub fn set(settings: &mut Settings, assignment: &str) -> Result<(), String> {
     let number: Option<f64> = value.parse().ok().filter(|number: &f64| (0.0..=1e15).contains(number));
     let number = number.ok_or_else(|| format!("`{shown}`: write a number from 0"))?;
     if name == "retries" {
-        settings.retries = number.min(255.0) as u8;
+        settings.retries =
+            if number <= 200.0 { number as u8 } else { return Err(format!("`{shown}`: write 0 to 200")) };
         return Ok(());
+    }
+    if let Some(at) = ["ecn_kmin", "ecn_kmax", "ecn_pmax"].iter().position(|known| *known == name) {
+        for (gbps, curve) in &mut settings.ecn {
+            match at {
+                0 => curve.kmin = number * *gbps / 100.0,
+                1 => curve.kmax = number * *gbps / 100.0,
+                _ => curve.pmax = number.min(1.0),
+            }
+        }
+        let is_kept = settings.ecn.iter().all(|(_, curve)| curve.kmin <= curve.kmax);
+        return if is_kept { Ok(()) } else { Err("ecn_kmin is at most ecn_kmax; set the larger one first".to_owned()) };
     }
     if name == "selective" {
         settings.recovery = if number == 0.0 { Recovery::GoBackN } else { Recovery::IRN };

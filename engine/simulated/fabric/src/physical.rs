@@ -48,6 +48,7 @@ pub fn answer<C: RankCluster>(
     Ok(ProgramAnswer {
         level: Level::Physical,
         jobs: vec![JobAnswer { name, end_us: mean.map(|_| end), steps: vec![step] }],
+        flows: None,
         end_us: end,
         transfers: transfers.len(),
         unfinished: transfers.iter().filter(|transfer| transfer.end.is_none()).count(),

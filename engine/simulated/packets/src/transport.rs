@@ -462,6 +462,19 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
     }
 
+    /// A rate rose: a packet does not wait longer than it would have from now on. Not so in HPCC's and SimAI's simulators,
+    /// where marks come with acknowledgements, and gaps that began at a low rate last.
+    fn hurry(&mut self, plan: &Plan<'_>, qp: u32) {
+        let sender = &mut self.senders[qp as usize];
+        let soon = self.now * 1000 + (f64::from(sender.last) * 8e12 / sender.rate) as u64;
+        if let QpState::Paced(until) = sender.state
+            && soon < until
+        {
+            (sender.free, sender.state) = (soon, QpState::Idle);
+            self.may_send(plan, qp);
+        }
+    }
+
     /// The timer event of a QP is due.
     pub fn timer(&mut self, plan: &Plan<'_>, qp: u32) {
         let sender = &mut self.senders[qp as usize];
@@ -471,13 +484,17 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         sender.timer = NEVER;
         let flow = &mut self.flows[qp as usize];
         if sender.acked < sender.posted && self.control.due(flow) <= self.now {
+            let before = sender.rate;
             self.control.timer(flow, &mut sender.rate, &plan.lines[qp as usize], self.now);
+            if sender.rate > before && plan.settings.echo != MarkEcho::Acknowledgement {
+                self.hurry(plan, qp);
+            }
         }
         if self.senders[qp as usize].timeout <= self.now && self.is_selective() {
             self.selective_timeout(plan, qp);
         } else if self.senders[qp as usize].timeout <= self.now {
             let sender = &mut self.senders[qp as usize];
-            sender.timeouts += 1;
+            sender.timeouts = sender.timeouts.saturating_add(1);
             self.counted[qp as usize].timeouts += 1;
             self.counters.timeouts += 1;
             self.last = self.now;

@@ -4,7 +4,7 @@ use crate::dag::{DagBuilder, DagEvent, Wait, parts};
 use crate::group::Group;
 
 /// Parts of a message, one after the other: while a part goes down, the next one goes up. Source: SimAI's simulator.
-const CHUNKS: u64 = 4;
+pub(super) const CHUNKS: u64 = 4;
 
 /// All GPUs of a host.
 pub(super) fn add_in_host(dag: &mut DagBuilder, group: &Group, bytes: u64) {

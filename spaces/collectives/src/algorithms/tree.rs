@@ -10,7 +10,7 @@ use crate::group::Group;
 type Ready = HashMap<u32, Vec<DagEvent>>;
 
 /// Most parts of a message that follow each other through a tree.
-const MOST_CHUNKS: u64 = 16;
+pub(super) const MOST_CHUNKS: u64 = 16;
 /// Least size of such a part. Units: bytes.
 const LEAST_CHUNK: u64 = 128 << 10;
 

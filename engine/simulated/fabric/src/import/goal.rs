@@ -13,6 +13,10 @@ use crate::peer::PeerError;
 const MOST_RANKS: u32 = 65_536;
 const MOST_OPERATIONS: usize = 16 << 20;
 
+/// Longest time of a calc, and largest message. Source: our choice. Units: ns, bytes.
+const MOST_NANOS: u64 = 3_600_000_000_000;
+const MOST_BYTES: u64 = 1 << 40;
+
 /// An operation of a rank.
 #[derive(Debug, Clone, Copy)]
 enum Operation {
@@ -82,6 +86,9 @@ pub fn read(file: &str, text: &str, gpus: u32) -> Result<Dag, PeerError> {
             _ => return Err(wrong(line, "num_ranks N, rank N {, an operation, A requires B or } should stand here")),
         }
     }
+    if current.is_some() {
+        return Err(wrong(text.lines().count(), "the file ends within a rank: } should stand here"));
+    }
     let mut draft = Draft { ranks: &ranks, dag: Dag::default(), connections: HashMap::new(), tasks: HashMap::new() };
     draft.tasks().map_err(|line| wrong(line, "no send matches this recv, or no recv this send"))?;
     draft.waits();
@@ -95,10 +102,12 @@ fn operation(words: &[&str], ranks: u32, own: u32) -> Option<Operation> {
         _ => Some(0),
     };
     match words {
-        ["calc", nanos, ..] => Some(Operation::Calc(nanos.parse().ok()?)),
-        ["send", bytes, "to", to, rest @ ..] => {
-            Some(Operation::Send(bytes.strip_suffix('b')?.parse().ok()?, other(to)?, tag(rest)?))
-        }
+        ["calc", nanos, ..] => Some(Operation::Calc(nanos.parse().ok().filter(|nanos| *nanos <= MOST_NANOS)?)),
+        ["send", bytes, "to", to, rest @ ..] => Some(Operation::Send(
+            bytes.strip_suffix('b')?.parse().ok().filter(|bytes| *bytes <= MOST_BYTES)?,
+            other(to)?,
+            tag(rest)?,
+        )),
         ["recv", bytes, "from", from, rest @ ..] => {
             bytes.strip_suffix('b')?.parse::<u64>().ok()?;
             Some(Operation::Recv(other(from)?, tag(rest)?))

@@ -54,7 +54,7 @@ impl<'t> Config<'t> {
     fn by_rate(&self, key: &str) -> Result<Vec<(f64, f64)>, PeerError> {
         let Some((line, values)) = self.keys.get(key) else { return Ok(Vec::new()) };
         let numbers: Option<Vec<f64>> = values.iter().map(|value| value.parse().ok()).collect();
-        let pairs = numbers.filter(|numbers| numbers.first() == Some(&(((numbers.len() - 1) / 2) as f64)));
+        let pairs = numbers.filter(|numbers| numbers.first() == Some(&((numbers.len().saturating_sub(1) / 2) as f64)));
         let pairs = pairs.filter(|numbers| numbers.len() % 2 == 1);
         let pairs =
             pairs.ok_or_else(|| self.wrong(*line, format!("{key} has a count, then a rate and a value each")))?;
