@@ -37,7 +37,9 @@ fn fleet(bench: &Bench, hosts: usize, wrong: impl Fn(usize) -> Wrong) -> Simulat
             model.set("port.line_rate_gbps", "100").expect("a parameter");
         }
         if wrong == Wrong::Mended {
-            [11, 12].iter().for_each(|anomaly| model.fix(*anomaly).expect("it has a fix"));
+            for anomaly in [11, 12] {
+                model.fix(anomaly).expect("it has a fix");
+            }
         }
         model
     };

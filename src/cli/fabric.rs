@@ -33,7 +33,7 @@ pub enum FabricCommand {
         kelpie fabric compare fabric.yaml job.yaml --levels analytic,flows,packets\n  \
         kelpie fabric compare fabric.yaml job.yaml --variant pfc=0 --variant pfc=1 --json")]
     Compare(CompareArgs),
-    /// Simulate flows from files of HPCC's or SimAI's simulator, as these would
+    /// Simulate flows from files of HPCC's or `SimAI`'s simulator, as these would
     #[command(after_help = "Example:\n  \
         kelpie fabric flows --topology topo.txt --flows flow.txt --config SimAI.conf --peer simai --json")]
     Flows(FlowsArgs),
@@ -87,7 +87,7 @@ pub enum Motion {
 
 #[derive(Debug, Args)]
 pub struct ScenarioArgs {
-    /// Fabric (topology/1, or a file of SimAI's or HPCC's simulator)
+    /// Fabric (topology/1, or a file of `SimAI`'s or HPCC's simulator)
     pub topology: PathBuf,
     /// What its GPUs do (job/1)
     #[arg(value_name = "JOB.yaml")]
@@ -95,7 +95,7 @@ pub struct ScenarioArgs {
     /// Change a setting; docs/reference/fabric-files.md lists them
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// Take all settings from a configuration of SimAI's simulator, and use QPs as it does
+    /// Take all settings from a configuration of `SimAI`'s simulator, and use QPs as it does
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Threads; the answer does not depend on them
@@ -128,7 +128,7 @@ pub struct CompareArgs {
     /// Levels of detail to compare
     #[arg(long, value_enum, value_delimiter = ',', default_value = "packets")]
     pub levels: Vec<Detail>,
-    /// Run the job on these agents too, one for each GPU (ranks/1); one all_reduce by the algorithm ring
+    /// Run the job on these agents too, one for each GPU (ranks/1); one `all_reduce` by the algorithm ring
     #[arg(long, value_name = "RANKS.yaml")]
     pub agents: Option<PathBuf>,
     /// A setting whose values are compared; several times
@@ -184,7 +184,7 @@ pub enum Detail {
 /// Another simulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PeerName {
-    /// SimAI's
+    /// `SimAI`'s
     Simai,
     /// HPCC's
     Hpcc,

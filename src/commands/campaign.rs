@@ -103,7 +103,9 @@ fn run_pairs(inventory: &Inventory, space: &Space, args: &RunArgs, common: Commo
     if pairs.is_empty() {
         bail!("the inventory has no two hosts with a NIC of the same rail");
     }
-    left.iter().for_each(|host| note(&format!("{host} has no partner, and is not measured")));
+    if let Some(host) = left {
+        note(&format!("{host} has no partner, and is not measured"));
+    }
     let stop = stop::on_signals("stopping after these experiments; interrupt again to stop now")?;
     let limits = CampaignLimits {
         budget: budget(args.limits),
@@ -123,9 +125,9 @@ fn run_pairs(inventory: &Inventory, space: &Space, args: &RunArgs, common: Commo
     drop(Store::create(&database)?);
     let found = campaigns::run(&database, pairs, &search, &note);
     if common.json {
-        print_json(&found)?
+        print_json(&found)?;
     } else {
-        print(&found.text())?
+        print(&found.text())?;
     }
     note(&format!("database {database}"));
     Ok(if found.is_whole() { exit::HEALTHY } else { exit::failed() })

@@ -305,7 +305,7 @@ mod tests {
         let takes = if runs.is_empty() { BTreeMap::new() } else { takes };
         let hosts: Vec<String> = (0..16).map(|host| format!("n{host}")).collect();
         let time = minutes.map(|minutes| Duration::from_secs(60 * minutes));
-        let wanted = Wanted { target, within: Duration::from_secs(3600), time };
+        let wanted = Wanted { target, within: Duration::from_hours(1), time };
         Auto::of(runs, &takes, file.map(|text| ("h.jsonl", text.as_bytes())), &hosts, wanted)
     }
 

@@ -374,12 +374,11 @@ fn merged(campaigns: &[Ended]) -> (Vec<Weakness>, Vec<Vec<usize>>) {
     all.sort_by(|one, other| other.2.confidence.total_cmp(&one.2.confidence));
     let (mut weaknesses, mut own): (Vec<Weakness>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
     for (place, id, record) in all {
-        match weaknesses.iter().position(|(_, known)| is_one_weakness(known, record)) {
-            Some(number) => own[number].push(place),
-            None => {
-                weaknesses.push((id, record.clone()));
-                own.push(vec![place]);
-            }
+        if let Some(number) = weaknesses.iter().position(|(_, known)| is_one_weakness(known, record)) {
+            own[number].push(place);
+        } else {
+            weaknesses.push((id, record.clone()));
+            own.push(vec![place]);
         }
     }
     (weaknesses, own)

@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_ring_closes_without_who_spoilt_it_and_its_connections_have_their_distance() {
-        let hosts: String = (0..6).map(|host| format!("- {{name: n{host}, leaf: l{}}}\n", host / 3)).collect();
+        let hosts: Vec<String> = (0..6).map(|host| format!("- {{name: n{host}, leaf: l{}}}\n", host / 3)).collect();
+        let hosts = hosts.concat();
         let text = format!("kelpie: inventory/1\nhosts:\n{hosts}");
         let inventory = Inventory::from_bytes(Path::new("x.yaml"), text.as_bytes()).expect("a good file");
         let plan = Plan::named("loopback_write,ring").expect("known");

@@ -284,7 +284,9 @@ impl Program {
     ) -> Result<(), String> {
         room(builder, all.len() as u64)?;
         if let Some(micros) = step.compute_us {
-            all.iter().for_each(|gpu| builder.work(*gpu, nanos(micros)));
+            for gpu in all {
+                builder.work(*gpu, nanos(micros));
+            }
         }
         let stage = all.len() / self.pipeline as usize;
         if let Some(bytes) = step.send {
@@ -335,7 +337,7 @@ impl Program {
             GroupKind::Data => (tensor, stage / tensor),
             GroupKind::ExpertData => (expert, stage / expert),
         };
-        let is_first = |place: &usize| (place % stage) / apart % members == 0;
+        let is_first = |place: &usize| ((place % stage) / apart).is_multiple_of(members);
         (0..all.len()).filter(is_first).map(|first| (0..members).map(|n| all[first + n * apart]).collect()).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! A fabric as `topology/1` with `fabric:`: a template with its measures, and the nodes and cables that it comes to.
 //!
-//! Source of the templates from Spectrum-X to DCN+: SimAI's topology generator, version 1.6; of HPN: Qian et al.,
+//! Source of the templates from Spectrum-X to DCN+: `SimAI`'s topology generator, version 1.6; of HPN: Qian et al.,
 //! Alibaba HPN, SIGCOMM 2024; of the fat tree: Al-Fares et al., SIGCOMM 2008; of the dragonfly: Kim et al., ISCA 2008.
 
 use kelpie_spaces::{DocumentError, read_tagged};
@@ -77,9 +77,9 @@ pub struct Fabric {
     pub template: FabricTemplate,
     /// GPUs, each with a NIC.
     pub gpus: u32,
-    /// GPUs that share an NVSwitch.
+    /// GPUs that share an `NVSwitch`.
     pub gpus_per_host: u32,
-    /// Of a GPU to its NVSwitch; 0 without one. Units: Gbit/s.
+    /// Of a GPU to its `NVSwitch`; 0 without one. Units: Gbit/s.
     pub nvlink_gbps: f64,
     /// Units: ns.
     pub nvlink_delay_ns: u32,

@@ -1,4 +1,4 @@
-//! Nodes and cables of a fabric: GPUs first, then NVSwitches, leaves, spines, cores.
+//! Nodes and cables of a fabric: GPUs first, then `NVSwitches`, leaves, spines, cores.
 
 use crate::fabric::{Fabric, FabricTemplate};
 
@@ -74,7 +74,7 @@ impl FabricGraph {
             *count += 1;
             format!("{}{}", kind.word(), *count - 1)
         };
-        self.nodes.iter().map(|kind| name(kind)).collect()
+        self.nodes.iter().map(&mut name).collect()
     }
 
     /// Each cable by the names of its ends, a line each.
@@ -122,7 +122,7 @@ impl Draft<'_> {
         self.graph.cables.push(FabricCable { ends: [a, b], gbps, delay_ns, loss });
     }
 
-    /// Adds NVSwitches, whose cables come before those of NICs.
+    /// Adds `NVSwitches`, whose cables come before those of NICs.
     fn nvswitches(&mut self) -> Option<u32> {
         let hosts = self.fabric.gpus / self.fabric.gpus_per_host;
         (self.fabric.nvlink_gbps > 0.0 && self.fabric.gpus_per_host > 1).then(|| self.add(FabricNode::NvSwitch, hosts))
@@ -180,7 +180,7 @@ impl Draft<'_> {
     /// Switches with `ports` ports each, the smallest even number that suffices.
     fn fat_tree(&mut self, nvswitches: Option<u32>) {
         let f = self.fabric;
-        let half = (1..).find(|half: &u32| 2 * half.pow(3) >= f.gpus).unwrap_or(1);
+        let half = (1..64).find(|half: &u32| 2 * half.pow(3) >= f.gpus).unwrap_or(1);
         let pods = f.gpus.div_ceil(half * half);
         let leaves = self.add(FabricNode::Leaf, pods * half);
         let spines = self.add(FabricNode::Spine, pods * half);
@@ -200,7 +200,7 @@ impl Draft<'_> {
     /// Groups of 2p switches with p NICs and p cables to other groups each.
     fn dragonfly(&mut self, nvswitches: Option<u32>) {
         let f = self.fabric;
-        let size = (1..).find(|p: &u32| 2 * p * p * (2 * p * p + 1) >= f.gpus).unwrap_or(1);
+        let size = (1..64).find(|p: &u32| 2 * p * p * (2 * p * p + 1) >= f.gpus).unwrap_or(1);
         let (switches, groups) = (2 * size, f.gpus.div_ceil(2 * size * size));
         let leaves = self.add(FabricNode::Leaf, groups * switches);
         for gpu in 0..f.gpus {

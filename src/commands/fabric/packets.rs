@@ -1,5 +1,6 @@
 //! `kelpie fabric run`, `compare`, `flows` and `topology`: fabrics at the level of packets.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -103,7 +104,7 @@ pub fn topology(args: &TopologyArgs, common: Common) -> anyhow::Result<ExitCode>
     for assignment in &args.set {
         let (name, value) =
             assignment.split_once('=').with_context(|| format!("--set {assignment}: write NAME=VALUE"))?;
-        yaml += &format!("  {name}: {value}\n");
+        let _ = writeln!(yaml, "  {name}: {value}");
     }
     let fabric = Fabric::from_yaml("the template", &yaml)?;
     let graph = FabricGraph::of(&fabric);

@@ -92,7 +92,7 @@ pub fn show(args: &StoredArgs, common: Common) -> anyhow::Result<ExitCode> {
         Some(said) => serde_json::from_str(&said)?,
         None => verdict_so_far(&document, &units)?,
     };
-    say(QualifiedDocument { qualification: id, auto: None, verdict: &said }, &units, &mut store, &args.how, common)
+    say(&QualifiedDocument { qualification: id, auto: None, verdict: &said }, &units, &mut store, &args.how, common)
 }
 
 fn go_on(qualification: Qualification, auto: Option<&Auto>, how: &HowArgs, common: Common) -> anyhow::Result<ExitCode> {
@@ -112,7 +112,7 @@ fn go_on(qualification: Qualification, auto: Option<&Auto>, how: &HowArgs, commo
         note(&format!("not whole yet: `{again}` goes on"));
     }
     let said = QualifiedDocument { qualification: id, auto, verdict: &qualified.verdict };
-    say(said, &qualified.units, &mut qualified.store, how, common)
+    say(&said, &qualified.units, &mut qualified.store, how, common)
 }
 
 struct Watched {
@@ -141,7 +141,7 @@ struct QualifiedDocument<'v> {
 }
 
 fn say(
-    said: QualifiedDocument<'_>,
+    said: &QualifiedDocument<'_>,
     units: &[Unit],
     store: &mut Store,
     how: &HowArgs,
@@ -154,7 +154,7 @@ fn say(
         print(&report::text(id.0, verdict))?;
     }
     if let Some(folder) = &how.report {
-        report::write(folder, id.0, verdict, units, &before(store, id)?)
+        report::write(folder, id.0, verdict, units, &before(store, *id)?)
             .with_context(|| folder.display().to_string())?;
         note(&format!("report {}", folder.display()));
     }

@@ -1,11 +1,11 @@
 //! The level of formulas: each collective at the bus bandwidth of its slowest kind of link, nothing shared, no latency
-//! but that of sending. Source: SimAI's analytical mode, and its table of bus bandwidths.
+//! but that of sending. Source: `SimAI`'s analytical mode, and its table of bus bandwidths.
 
 use kelpie_collectives::group::GroupOp;
 use kelpie_collectives::program::{GroupKind, Program, Step};
 use kelpie_topology::{FabricGraph, FabricNode};
 
-/// Bus bandwidth by rate of the link. Source: SimAI v1.6, `calbusbw`: A100 and H100 over NVLink, ConnectX-6 and -7.
+/// Bus bandwidth by rate of the link. Source: `SimAI` v1.6, `calbusbw`: A100 and H100 over `NVLink`, ConnectX-6 and -7.
 /// Units: Gbit/s, GB/s.
 const NVLINK: [(f64, f64); 2] = [(2400.0, 240.0), (2880.0, 370.8)];
 const NICS: [(f64, f64); 2] = [(200.0, 23.5), (400.0, 48.5)];
@@ -14,10 +14,10 @@ const NVLS: (f64, f64) = (2880.0, 475.0);
 
 /// What a table says of a rate, or the rate itself.
 fn of_table(table: &[(f64, f64)], gbps: f64) -> f64 {
-    table.iter().find(|(rate, _)| *rate == gbps).map_or(gbps / 8.0, |(_, busbw)| *busbw)
+    table.iter().find(|(rate, _)| rate.to_bits() == gbps.to_bits()).map_or(gbps / 8.0, |(_, busbw)| *busbw)
 }
 
-/// Slowest link of each kind: NVLink, and NIC times its ports. Units: Gbit/s; none if there are none.
+/// Slowest link of each kind: `NVLink`, and NIC times its ports. Units: Gbit/s; none if there are none.
 fn rates(graph: &FabricGraph) -> [Option<f64>; 2] {
     let ports = |gpu: u32| {
         let outside = |end: &u32| graph.nodes[*end as usize] != FabricNode::NvSwitch;

@@ -130,7 +130,7 @@ impl ProgramAnswer {
             lost_packets: counters.drops + counters.losses,
             retransmissions: counters.retransmissions,
             hot_links: hot_links(graph, outcome, answer.end_us.max(outcome.end_ns as f64 / 1e3)),
-            deadlocked: outcome.deadlocked.iter().map(|port| port_name(graph, port)).collect(),
+            deadlocked: outcome.deadlocked.iter().map(|port| port_name(graph, *port)).collect(),
             unfinished_because: reasons(outcome),
         });
         answer
@@ -222,7 +222,7 @@ fn beside(programs: &Programs, dag: &Dag, times: &[MessageTimes]) -> Option<Besi
     (!flows.is_empty()).then_some(BesideAnswer { count: flows.len(), ended: taken.len(), mean_us, most_us })
 }
 
-fn port_name(graph: &FabricGraph, port: &PortName) -> String {
+fn port_name(graph: &FabricGraph, port: PortName) -> String {
     let [a, b] = graph.cables[port.link as usize].ends;
     format!("{} to {}", graph.name(port.node), graph.name(if a == port.node { b } else { a }))
 }

@@ -8,7 +8,7 @@ use kelpie_topology::{FabricGraph, FabricNode};
 
 /// Priority of data. Source: the usual choice for RoCE, IEEE 802.1Q priority 3.
 const CLASS: u8 = 3;
-/// UDP ports of a connection. Source: as the simulators of HPCC and SimAI number them.
+/// UDP ports of a connection. Source: as the simulators of HPCC and `SimAI` number them.
 const PORTS: [u16; 2] = [10_000, 100];
 
 /// How transfers use QPs.
@@ -16,7 +16,7 @@ const PORTS: [u16; 2] = [10_000, 100];
 pub enum QpUse {
     /// Each connection has one, which lasts.
     Lasting,
-    /// Each transfer has a new one, as in SimAI's simulator.
+    /// Each transfer has a new one, as in `SimAI`'s simulator.
     PerTransfer,
 }
 

@@ -55,7 +55,7 @@ pub enum FabricError {
     },
 }
 
-/// Reads a fabric: `topology/1` with `fabric:`, or a topology of SimAI's or HPCC's simulator.
+/// Reads a fabric: `topology/1` with `fabric:`, or a topology of `SimAI`'s or HPCC's simulator.
 ///
 /// # Errors
 /// Names file and line of what is not understood.

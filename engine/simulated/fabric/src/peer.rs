@@ -1,4 +1,4 @@
-//! Files of the open simulators of HPCC and of SimAI: topologies, flows, configurations. What they mean there, they
+//! Files of the open simulators of HPCC and of `SimAI`: topologies, flows, configurations. What they mean there, they
 //! mean here, to the nanosecond and to the hash.
 
 mod answer;

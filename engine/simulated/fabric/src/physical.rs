@@ -1,5 +1,5 @@
-//! The level of hosts: the same step as real traffic between ranks, which somebody else carries out. Rings only, because
-//! agents run rings only.
+//! The level of hosts: the same step as real traffic between ranks, which somebody else carries out. Rings only,
+//! because agents run rings only.
 
 use kelpie_collectives::group::GroupOp;
 use kelpie_collectives::program::{AlgorithmName, GroupKind, Programs};

@@ -1,4 +1,4 @@
-//! The files of other simulators, with the completion times that these have. Source: SimAI v1.6 with its pauses mended,
+//! The files of other simulators, with the completion times that these have. Source: `SimAI` v1.6 with its pauses mended,
 //! and HPCC's simulator, run with these files.
 
 use kelpie_collectives::program::Programs;
@@ -11,7 +11,7 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(&path).expect("a file of the tests")
 }
 
-/// A topology as HPCC's simulator has it: without what SimAI's has in its first line beside.
+/// A topology as HPCC's simulator has it: without what `SimAI`'s has in its first line beside.
 fn of_hpcc(topology: &str) -> String {
     let (first, rest) = topology.split_once('\n').expect("lines");
     let words: Vec<&str> = first.split(' ').collect();
@@ -88,7 +88,7 @@ fn a_small_buffer_pauses_as_often_as_theirs() {
     assert!((queue / 2_125e3 - 1.0).abs() < 0.1, "a queue of {queue} bytes");
 }
 
-/// Bus bandwidth of a job that SimAI's documentation has. Units: GiB/s.
+/// Bus bandwidth of a job that `SimAI`'s documentation has. Units: GiB/s.
 fn busbw(fabric: &str, job: &str, gpus: f64, bytes: u64) -> f64 {
     let fabric = Fabric::from_yaml("fabric", &format!("kelpie: topology/1\nfabric: {fabric}\n")).expect("valid");
     let graph = FabricGraph::of(&fabric);

@@ -12,7 +12,9 @@ fn experiment(fabric: &str, job: &str) -> Result<Experiment, FabricError> {
 fn packets(fabric: &str, job: &str, cc: &str, changes: &[&str]) -> ProgramAnswer {
     let experiment = experiment(fabric, &format!("kelpie: job/1\n{job}\n")).expect("valid");
     let mut settings = settings(experiment.network(), cc).expect("known");
-    changes.iter().for_each(|change| set(&mut settings, change).expect("valid"));
+    for change in changes {
+        set(&mut settings, change).expect("valid");
+    }
     experiment.by_packets(&settings, 1).expect("a network").0
 }
 

@@ -1,8 +1,8 @@
 //! How fast packets are simulated: permutations on fat trees of 16, 128 and 1,024 hosts, with DCQCN, PFC and ECMP.
 //!
-//! `cargo run --release -p kelpie-packets --example packet_speed [THREADS] [K] [BYTES]`. A fat tree of switches with K ports
-//! has K³/4 hosts. Times are of the processor, not of the clock, on one thread. Source of the cases: csg-htsim's fat
-//! trees.
+//! `cargo run --release -p kelpie-packets --example packet_speed [THREADS] [K] [BYTES]`. A fat tree of switches with K
+//! ports has K³/4 hosts. Times are of the processor, not of the clock, on one thread. Source of the cases: csg-htsim's
+//! fat trees.
 
 use std::error::Error;
 use std::time::Instant;

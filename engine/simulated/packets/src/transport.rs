@@ -464,8 +464,8 @@ impl<C: CongestionControl, const HOPS: usize> Shard<C, HOPS> {
         }
     }
 
-    /// A rate rose: a packet does not wait longer than it would have from now on. Not so in HPCC's and SimAI's simulators,
-    /// where marks come with acknowledgements, and gaps that began at a low rate last.
+    /// A rate rose: a packet does not wait longer than it would have from now on. Not so in HPCC's and `SimAI`'s
+    /// simulators, where marks come with acknowledgements, and gaps that began at a low rate last.
     fn hurry(&mut self, plan: &Plan<'_>, qp: u32) {
         let sender = &mut self.senders[qp as usize];
         let soon = self.now * 1000 + (f64::from(sender.last) * 8e12 / sender.rate) as u64;

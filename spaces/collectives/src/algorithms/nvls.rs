@@ -3,7 +3,7 @@
 use crate::dag::{DagBuilder, DagEvent, Wait, parts};
 use crate::group::Group;
 
-/// Parts of a message, one after the other: while a part goes down, the next one goes up. Source: SimAI's simulator.
+/// Parts of a message, one after the other: while a part goes down, the next one goes up. Source: `SimAI`'s simulator.
 pub(super) const CHUNKS: u64 = 4;
 
 /// All GPUs of a host.

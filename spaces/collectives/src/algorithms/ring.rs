@@ -21,7 +21,9 @@ pub(super) fn add(dag: &mut DagBuilder, group: &Group, op: GroupOp, bytes: u64, 
             .collect();
         last.extend(pass(dag, &order, channel, share, rounds(op, order.len()), Vec::new()));
     }
-    last.into_iter().for_each(|task| dag.ends(task));
+    for task in last {
+        dag.ends(task);
+    }
 }
 
 /// Rounds of a ring: in each, the GPU at a place sends a share to the next, after it got one. `begin` says what each
@@ -82,6 +84,8 @@ pub(super) fn add_hierarchical(dag: &mut DagBuilder, group: &Group, bytes: u64) 
     }
     for (host, begin) in hosts.iter().zip(inside) {
         let last = pass(dag, host, 2, bytes, local - 1, begin);
-        last.into_iter().for_each(|task| dag.ends(task));
+        for task in last {
+            dag.ends(task);
+        }
     }
 }

@@ -19,7 +19,7 @@ const LEAST_CHUNK: u64 = 128 << 10;
 fn parent(place: usize, places: usize) -> Option<usize> {
     let bit = place & place.wrapping_neg();
     let up = (place ^ bit) | (bit << 1);
-    (place > 0).then(|| if up < places { up } else { place ^ bit })
+    (place > 0).then_some(if up < places { up } else { place ^ bit })
 }
 
 /// Parents in the second tree: that of the mirrored place, so that leaves change with inner nodes.

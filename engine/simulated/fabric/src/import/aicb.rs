@@ -1,7 +1,7 @@
-//! Workloads of AICB, which SimAI's simulator runs: of each layer what is computed and communicated, forwards and
+//! Workloads of AICB, which `SimAI`'s simulator runs: of each layer what is computed and communicated, forwards and
 //! backwards.
 //!
-//! Source: SimAI v1.6, `HYBRID_TRANSFORMER_FWD_IN_BCKWD` and files with twelve columns. There the communication of
+//! Source: `SimAI` v1.6, `HYBRID_TRANSFORMER_FWD_IN_BCKWD` and files with twelve columns. There the communication of
 //! weight gradients may overlap with the layers before; here each step follows the one before.
 
 use kelpie_collectives::program::{AlgorithmName, GroupKind, Program, Programs, Step};

@@ -1,7 +1,7 @@
 //! Traces in GOAL (text): of each rank what it computes, sends and receives, and what waits for what.
 //!
 //! Source: Hoefler, Siebert and Lumsdaine, Group Operation Assembly Language, ICPP 2009; the text form as the tools of
-//! LogGOPSim and ATLAHS write it.
+//! `LogGOPSim` and ATLAHS write it.
 
 use std::collections::HashMap;
 
@@ -159,8 +159,9 @@ impl Draft<'_, '_> {
         for (rank, of) in ranks.iter().enumerate() {
             for (place, (line, operation)) in of.operations.iter().enumerate() {
                 if let Operation::Recv(from, tag) = *operation {
-                    let send = sent.get_mut(&(from, rank as u32, tag)).and_then(std::collections::VecDeque::pop_front);
-                    self.tasks.insert((rank, place), send.ok_or(*line)?.1);
+                    let matching =
+                        sent.get_mut(&(from, rank as u32, tag)).and_then(std::collections::VecDeque::pop_front);
+                    self.tasks.insert((rank, place), matching.ok_or(*line)?.1);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What came of flows, as the simulators of HPCC and SimAI say it.
+//! What came of flows, as the simulators of HPCC and `SimAI` say it.
 
 use kelpie_packets::{Outcome, RunError};
 use serde::Serialize;

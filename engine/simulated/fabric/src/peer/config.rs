@@ -20,7 +20,7 @@ struct Config<'t> {
     keys: BTreeMap<&'t str, (usize, Vec<&'t str>)>,
 }
 
-impl<'t> Config<'t> {
+impl Config<'_> {
     fn wrong(&self, line: usize, rule: String) -> PeerError {
         PeerError { file: self.file.to_owned(), line, rule }
     }
@@ -66,7 +66,8 @@ impl<'t> Config<'t> {
             return Ok(Vec::new());
         }
         let (kmax, kmin, pmax) = (self.by_rate("KMAX_MAP")?, self.by_rate("KMIN_MAP")?, self.by_rate("PMAX_MAP")?);
-        let of = |map: &[(f64, f64)], gbps: f64| map.iter().find(|one| one.0 == gbps).map(|one| one.1);
+        let of =
+            |map: &[(f64, f64)], gbps: f64| map.iter().find(|one| one.0.to_bits() == gbps.to_bits()).map(|one| one.1);
         let curves = kmax.iter().map(|(gbps, kmax)| {
             let curve = EcnCurve { kmin: of(&kmin, *gbps)? * 1e3, kmax: kmax * 1e3, pmax: of(&pmax, *gbps)? };
             Some((*gbps, curve))
@@ -133,6 +134,9 @@ impl<'t> Config<'t> {
 }
 
 /// Reads a file.
+///
+/// # Errors
+/// Names the line of what is not understood, or not simulated.
 pub fn read(peer: Peer, file: &str, text: &str) -> Result<Settings, PeerError> {
     let mut config = Config { file, keys: BTreeMap::new() };
     for (line, text) in (1..).zip(text.lines()) {
@@ -168,7 +172,7 @@ fn refuse(config: &Config<'_>) -> Result<(), PeerError> {
             return Err(config.wrong(*line, format!("unknown key `{}`", short(key))));
         }
     }
-    if config.number("RATE_BOUND", 1.0)? != 1.0 {
+    if config.number("RATE_BOUND", 1.0)?.to_bits() != 1.0_f64.to_bits() {
         let line = config.keys.get("RATE_BOUND").map_or(1, |key| key.0);
         return Err(config.wrong(line, "RATE_BOUND other than 1 is not simulated".to_owned()));
     }

@@ -9,7 +9,7 @@ use super::topology::PeerTopology;
 
 /// Most flows. Source: our choice.
 const MOST: usize = 1 << 24;
-/// UDP port of the first flow of a pair of hosts; its next ones have the next. Source: HPCC's and SimAI's simulators.
+/// UDP port of the first flow of a pair of hosts; its next ones have the next. Source: HPCC's and `SimAI`'s simulators.
 const FIRST_PORT: u16 = 10_000;
 
 /// A flow.

@@ -5,7 +5,7 @@
 pub enum Peer {
     /// HPCC's simulator.
     Hpcc,
-    /// SimAI's.
+    /// `SimAI`'s.
     SimAi,
 }
 
@@ -24,7 +24,7 @@ pub struct PeerError {
 /// The words of a file, one after the other; line ends do not matter to these formats.
 pub struct Words<'t> {
     file: &'t str,
-    words: Box<dyn Iterator<Item = (usize, &'t str)> + 't>,
+    rest: Box<dyn Iterator<Item = (usize, &'t str)> + 't>,
     line: usize,
 }
 
@@ -33,12 +33,15 @@ impl<'t> Words<'t> {
     pub fn new(file: &'t str, text: &'t str) -> Self {
         let lines = (1..).zip(text.lines());
         let words = lines.flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word)));
-        Self { file, words: Box::new(words), line: 1 }
+        Self { file, rest: Box::new(words), line: 1 }
     }
 
     /// The next word, which is called `name`.
+    ///
+    /// # Errors
+    /// If the file ends.
     pub fn word(&mut self, name: &str) -> Result<&'t str, PeerError> {
-        let Some((line, word)) = self.words.next() else {
+        let Some((line, word)) = self.rest.next() else {
             return Err(self.wrong(&format!("the file ends where {name} should stand")));
         };
         self.line = line;
@@ -46,12 +49,18 @@ impl<'t> Words<'t> {
     }
 
     /// The next word as a number.
+    ///
+    /// # Errors
+    /// If it ends, or the word is none.
     pub fn number<T: std::str::FromStr>(&mut self, name: &str) -> Result<T, PeerError> {
         let word = self.word(name)?;
         word.parse().map_err(|_| self.wrong(&format!("`{}` should be {name}", short(word))))
     }
 
     /// The next word as a number with a limit.
+    ///
+    /// # Errors
+    /// If it is none, or too large.
     pub fn below(&mut self, name: &str, limit: usize) -> Result<u32, PeerError> {
         let number: usize = self.number(name)?;
         let small = u32::try_from(number).ok().filter(|_| number < limit);

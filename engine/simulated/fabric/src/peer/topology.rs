@@ -1,4 +1,4 @@
-//! Topologies: `nodes switches links` (HPCC), or `nodes gpus_per_server nvswitches switches links gpu_type` (SimAI),
+//! Topologies: `nodes switches links` (HPCC), or `nodes gpus_per_server nvswitches switches links gpu_type` (`SimAI`),
 //! the numbers of the switches, and a line `source destination rate delay error_rate` for each link.
 
 use kelpie_packets::{Link, Network, NodeKind};
