@@ -1,5 +1,5 @@
-//! The files of other simulators, with the completion times that these have. Source: `SimAI` v1.6 with its pauses mended,
-//! and HPCC's simulator, run with these files.
+//! The files of other simulators, with the completion times that these have. Source: `SimAI` v1.6 with its pauses
+//! mended, and HPCC's simulator, run with these files.
 
 use kelpie_collectives::program::Programs;
 use kelpie_fabric::carried::{QpUse, network, traffic};
