@@ -33,7 +33,7 @@ pub enum FabricCommand {
         kelpie fabric compare fabric.yaml job.yaml --levels analytic,flows,packets\n  \
         kelpie fabric compare fabric.yaml job.yaml --variant pfc=0 --variant pfc=1 --json")]
     Compare(CompareArgs),
-    /// Simulate flows from files of HPCC's or `SimAI`'s simulator, as these would
+    /// Simulate flows from files of HPCC's or SimAI's simulator, as these would
     #[command(after_help = "Example:\n  \
         kelpie fabric flows --topology topo.txt --flows flow.txt --config SimAI.conf --peer simai --json")]
     Flows(FlowsArgs),
@@ -87,7 +87,7 @@ pub enum Motion {
 
 #[derive(Debug, Args)]
 pub struct ScenarioArgs {
-    /// Fabric (topology/1, or a file of `SimAI`'s or HPCC's simulator)
+    /// Fabric (topology/1, or a file of SimAI's or HPCC's simulator)
     pub topology: PathBuf,
     /// What its GPUs do (job/1)
     #[arg(value_name = "JOB.yaml")]
@@ -95,7 +95,7 @@ pub struct ScenarioArgs {
     /// Change a setting; docs/reference/fabric-files.md lists them
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// Take all settings from a configuration of `SimAI`'s simulator, and use QPs as it does
+    /// Take all settings from a configuration of SimAI's simulator, and use QPs as it does
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Threads; the answer does not depend on them
@@ -184,7 +184,7 @@ pub enum Detail {
 /// Another simulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PeerName {
-    /// `SimAI`'s
+    /// SimAI's
     Simai,
     /// HPCC's
     Hpcc,

@@ -459,7 +459,8 @@ mod tests {
         let pairs: Vec<(usize, usize)> = units.iter().map(|unit| (unit.hosts[0], unit.hosts[1])).collect();
         let each: BTreeSet<(usize, usize)> = pairs.iter().copied().collect();
         assert_eq!((each.len(), each.intersection(&of_batches).count()), (pairs.len(), 6 + 6 + 1));
-        let covers = |one: &str, other: &str| Plan::named(one).unwrap().covers(&Plan::named(other).unwrap());
+        let named = |name: &str| Plan::named(name).expect("a plan");
+        let covers = |one: &str, other: &str| named(one).covers(&named(other));
         assert!(!covers("full", "doctor,quick") && covers("full,doctor", "doctor,quick"));
         assert!(covers("full", "batches_8") && !covers("batches_8", "pair") && !covers("full", "ring"));
         assert!(Plan::named("batches_1").is_err() && Plan::named("batches_65").is_err());

@@ -88,7 +88,7 @@ impl DagBuilder {
         }
     }
 
-    /// What follows belongs to another job, which waits for nothing but a time. Units: ns.
+    /// The next steps belong to another job. That job waits for a time only. Units: ns.
     pub fn begin_job(&mut self, job: u16, gpus: &[u32], start_ns: u64) {
         (self.job, self.step) = (job, 0);
         for gpu in gpus {

@@ -2,7 +2,7 @@
 //! insertion.
 //!
 //! Events of the next 4 µs lie in slots of 1 ns, so that no slot has to be sorted by time; later ones wait in a heap.
-//! Events of one time come in the order of their numbers, whoever inserted them when: a simulation whose parts run on
+//! Events of one time come in the order of their numbers, not of insertion: a simulation whose parts run on
 //! several threads gives the same results as on one. Source: Varghese and Lauck, Hashed and Hierarchical Timing Wheels,
 //! SOSP 1987.
 

@@ -17,6 +17,11 @@ fn micros(micros: Option<f64>) -> String {
     }
 }
 
+/// What a network did, from marks, pauses, the largest queue and lost packets, and what was sent again.
+fn happened([marks, pauses, queue, lost]: [u64; 4], again: u64) -> String {
+    format!("marks {marks}, pauses {pauses}, largest queue {}B, lost {lost}, sent again {again}", si(queue as f64))
+}
+
 fn level(level: Level) -> &'static str {
     match level {
         Level::Packets => "packets",
@@ -66,15 +71,8 @@ impl ProgramAnswer {
             };
             let _ = writeln!(text, "  {count} {why}");
         }
-        let _ = writeln!(
-            text,
-            "marks {}, pauses {}, largest queue {}B, lost {}, sent again {}",
-            network.ecn_marks,
-            network.pfc_pauses,
-            si(network.max_queue_bytes as f64),
-            network.lost_packets,
-            network.retransmissions
-        );
+        let counts = [network.ecn_marks, network.pfc_pauses, network.max_queue_bytes, network.lost_packets];
+        let _ = writeln!(text, "{}", happened(counts, network.retransmissions));
         if !network.deadlocked.is_empty() {
             let _ = writeln!(text, "deadlock of PFC: {} hold each other up", network.deadlocked.join(", "));
         }
@@ -156,16 +154,9 @@ impl FlowsAnswer {
         let mut table = Table::new(&["completion", "shortest", "mean", "median", "99 %", "longest"], &[1, 2, 3, 4, 5]);
         table.row(vec![String::new(), at(0.0), micros(Some(mean)), at(0.5), at(0.99), at(1.0)]);
         text.push_str(&table.render(""));
-        let _ = writeln!(
-            text,
-            "marks {}, pauses {}, largest queue {}B, lost {}, sent again {}, {}hop-packets",
-            self.ecn_marks,
-            self.pfc_pauses,
-            si(self.max_queue_bytes as f64),
-            self.lost_packets,
-            self.retransmissions,
-            si(self.hop_packets as f64)
-        );
+        let counts = [self.ecn_marks, self.pfc_pauses, self.max_queue_bytes, self.lost_packets];
+        let hops = si(self.hop_packets as f64);
+        let _ = writeln!(text, "{}, {hops}hop-packets", happened(counts, self.retransmissions));
         text
     }
 }

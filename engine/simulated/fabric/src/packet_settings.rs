@@ -1,7 +1,7 @@
 //! Settings of a run at packet level by name, for commands.
 
 use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Pint, Swift, Timely};
-use kelpie_packets::{BufferSettings, EcmpHash, EcnCurve, MarkEcho, Network, Recovery, Settings, WindowRule};
+use kelpie_packets::{EcnCurve, MarkEcho, Network, Recovery, Settings, WindowRule};
 use kelpie_spaces::headers;
 
 /// Names of congestion control.
@@ -153,31 +153,15 @@ pub fn settings(network: &Network, algorithm: &str) -> Result<Settings, String> 
         payload: 4096,
         overhead: headers::PACKET_OVERHEAD as u32 + telemetry,
         ack_bytes: (headers::PACKET_OVERHEAD + headers::AETH) as u32 + telemetry,
-        packets_per_ack: 1,
-        acks_first: true,
-        whole_ns: false,
-        buffer: BufferSettings {
-            capacity: 32 << 20,
-            reserve: 4 << 10,
-            resume: 3 << 10,
-            shift: 3,
-            headroom_delays: 3.0,
-            pfc: true,
-        },
         ecn: rates.iter().map(curve).collect(),
         echo,
-        hash: EcmpHash::Seeded(1),
-        algorithm,
         window,
         window_follows_rate: window == WindowRule::Bdp,
         largest_rtt: false,
-        recovery: Recovery::GoBackN,
         nack_interval_ns: 10_000,
         timeout_ns: 4096 << 8,
-        retries: 7,
-        late_notice: false,
-        seed: 1,
         end_ns: 3_600_000_000_000,
+        ..Settings::base(algorithm)
     })
 }
 

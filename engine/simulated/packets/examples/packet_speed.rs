@@ -8,10 +8,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use kelpie_packets::congestion::{Algorithm, Dcqcn};
-use kelpie_packets::{
-    BufferSettings, EcmpHash, EcnCurve, Link, MarkEcho, MessageForm, Network, NodeKind, Outcome, QpForm, Recovery,
-    Settings, Traffic, WindowRule, run,
-};
+use kelpie_packets::{EcnCurve, Link, MessageForm, Network, NodeKind, Outcome, QpForm, Settings, Traffic, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<u64> = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<_, _>>()?;
@@ -98,46 +95,7 @@ fn permutation(hosts: u32, bytes: u64) -> Traffic {
 }
 
 fn settings() -> Settings {
-    let dcqcn = Dcqcn {
-        gain: 1.0 / 256.0,
-        alpha_interval: 1000,
-        decrease_interval: 4000,
-        increase_interval: 300_000,
-        byte_counter: None,
-        recoveries: 1,
-        additive: 50e6,
-        hyper: 100e6,
-        least: 100e6,
-        clamps_target: false,
-    };
-    Settings {
-        payload: 1000,
-        overhead: 48,
-        ack_bytes: 60,
-        packets_per_ack: 1,
-        acks_first: true,
-        whole_ns: false,
-        buffer: BufferSettings {
-            capacity: 32 << 20,
-            reserve: 4 << 10,
-            resume: 3 << 10,
-            shift: 3,
-            headroom_delays: 3.0,
-            pfc: true,
-        },
-        ecn: vec![(100.0, EcnCurve { kmin: 400e3, kmax: 1600e3, pmax: 0.2 })],
-        echo: MarkEcho::Acknowledgement,
-        hash: EcmpHash::Seeded(1),
-        algorithm: Algorithm::Dcqcn(dcqcn),
-        window: WindowRule::None,
-        window_follows_rate: false,
-        largest_rtt: true,
-        recovery: Recovery::GoBackN,
-        nack_interval_ns: 500_000,
-        timeout_ns: 4096 << 14,
-        retries: 7,
-        late_notice: false,
-        seed: 1,
-        end_ns: 1_000_000_000,
-    }
+    let dcqcn = Dcqcn { increase_interval: 300_000, ..Dcqcn::of_simai() };
+    let curve = EcnCurve { kmin: 400e3, kmax: 1600e3, pmax: 0.2 };
+    Settings { ecn: vec![(100.0, curve)], ..Settings::base(Algorithm::Dcqcn(dcqcn)) }
 }

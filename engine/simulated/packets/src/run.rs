@@ -206,16 +206,15 @@ impl Run<'_> {
         Ok(plan)
     }
 
-    /// Whoever waits for a message to arrive waits for the way back too.
+    /// A message that waits for another one to arrive waits for the acknowledgement's way too.
     fn notice_late(&self, plan: &mut Plan<'_>) {
         let back = |message: u32| {
-            let way = plan.qp_ways[self.traffic.messages[message as usize].qp as usize][1];
-            let ports = plan.ways.get(way as usize..).unwrap_or_default().iter().take_while(|port| **port != NONE);
+            let ports = plan.ports_of_way(plan.qp_ways[self.traffic.messages[message as usize].qp as usize][1]);
             let nanos = |port: &u32| {
                 let class = plan.layout.class(*port);
                 u64::from(class.delay) + u64::from(self.settings.ack_bytes) * class.femtos_per_byte / 1_000_000
             };
-            ports.map(nanos).sum::<u64>()
+            ports.iter().map(nanos).sum::<u64>()
         };
         let mut late = vec![0; self.traffic.messages.len()];
         for (cause, _, effect) in self.traffic.waits.iter().filter(|wait| wait.1 == Trigger::Received) {
@@ -246,20 +245,19 @@ impl Run<'_> {
         let reduces = |node: u32| plan.layout.nodes[node as usize] == NodeKind::Crossbar;
         let mut lines: Vec<Line> = (self.traffic.qps.iter().zip(&plan.qp_ways))
             .map(|(qp, ways)| {
-                let Some(first) = plan.ways.get(ways[0] as usize) else { return NOWHERE };
-                let mut at = ways[0] as usize;
+                let ports = plan.ports_of_way(ways[0]);
+                let Some(first) = ports.first() else { return NOWHERE };
                 let first = plan.layout.class(*first).bps;
                 let (mut slowest, mut rtt) = (f64::INFINITY, 0.0);
-                while plan.ways[at] != NONE {
-                    let class = plan.layout.class(plan.ways[at]);
+                for port in ports {
+                    let class = plan.layout.class(*port);
                     slowest = slowest.min(class.bps);
                     rtt += f64::from(class.delay) * 2.0 + (payload as f64 * 8e9 / class.bps).floor();
-                    at += 1;
                 }
                 let is_bound = has_windows && !reduces(qp.from) && !reduces(qp.to);
                 let window = if is_bound { (rtt * slowest / 8e9).floor() } else { 0.0 };
                 let packet = (payload + u64::from(self.settings.overhead)) as f64;
-                Line { bps: first, rtt_ns: rtt, window, hops: at as u32 - ways[0], packet }
+                Line { bps: first, rtt_ns: rtt, window, hops: ports.len() as u32, packet }
             })
             .collect();
         let of_all = self.settings.largest_rtt || self.settings.window == WindowRule::LargestBdp;

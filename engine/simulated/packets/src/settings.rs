@@ -114,6 +114,41 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What HPCC's simulator has beside its congestion control, without marks and with precise times: the common base
+    /// of what commands, examples and tests set.
+    pub fn base(algorithm: Algorithm) -> Self {
+        Self {
+            payload: 1000,
+            overhead: 48,
+            ack_bytes: 60,
+            packets_per_ack: 1,
+            acks_first: true,
+            whole_ns: false,
+            buffer: BufferSettings {
+                capacity: 32 << 20,
+                reserve: 4 << 10,
+                resume: 3 << 10,
+                shift: 3,
+                headroom_delays: 3.0,
+                pfc: true,
+            },
+            ecn: Vec::new(),
+            echo: MarkEcho::Acknowledgement,
+            hash: EcmpHash::Seeded(1),
+            algorithm,
+            window: WindowRule::None,
+            window_follows_rate: false,
+            largest_rtt: true,
+            recovery: Recovery::GoBackN,
+            nack_interval_ns: 500_000,
+            timeout_ns: 4096 << 14,
+            retries: 7,
+            late_notice: false,
+            seed: 1,
+            end_ns: 1_000_000_000,
+        }
+    }
+
     /// A setting that makes no sense, and what it has to be.
     pub(crate) fn wrong(&self) -> Option<(&'static str, &'static str)> {
         let of_packets = |bytes: u32| (1..=u32::from(u16::MAX)).contains(&bytes);

@@ -1,4 +1,4 @@
-//! The ways that QPs take, for whoever wants to know them without a run.
+//! The ways that QPs take, without a run.
 
 use crate::error::RunError;
 use crate::layout::Layout;

@@ -2,8 +2,7 @@
 
 use kelpie_packets::congestion::{Algorithm, Dcqcn, Hpcc, Timely};
 use kelpie_packets::{
-    BufferSettings, EcmpHash, EcnCurve, Link, MarkEcho, MessageForm, Network, NodeKind, Outcome, QpForm, Recovery,
-    RunError, Settings, Traffic, Watch, WindowRule, run_watched,
+    Link, MessageForm, Network, NodeKind, Outcome, QpForm, RunError, Settings, Traffic, Watch, WindowRule, run_watched,
 };
 
 /// Flows over time.
@@ -98,34 +97,8 @@ fn flows(starts: &[u64], ends: impl Fn(u32) -> (u32, u32), bytes: impl Fn(u32) -
 }
 
 fn settings(algorithm: Algorithm, window: WindowRule, overhead: u32, end_ns: u64) -> Settings {
-    Settings {
-        payload: 1000,
-        overhead,
-        ack_bytes: 60.max(overhead + 12),
-        packets_per_ack: 1,
-        acks_first: true,
-        whole_ns: false,
-        buffer: BufferSettings {
-            capacity: 12 << 20,
-            reserve: 4 << 10,
-            resume: 3 << 10,
-            shift: 3,
-            headroom_delays: 3.0,
-            pfc: true,
-        },
-        ecn: Vec::<(f64, EcnCurve)>::new(),
-        echo: MarkEcho::Acknowledgement,
-        hash: EcmpHash::Seeded(1),
-        algorithm,
-        window,
-        window_follows_rate: false,
-        largest_rtt: true,
-        recovery: Recovery::GoBackN,
-        nack_interval_ns: 500_000,
-        timeout_ns: 4096 << 14,
-        retries: 7,
-        late_notice: false,
-        seed: 1,
-        end_ns,
-    }
+    let ack_bytes = 60.max(overhead + 12);
+    let mut settings = Settings { overhead, ack_bytes, window, end_ns, ..Settings::base(algorithm) };
+    settings.buffer.capacity = 12 << 20;
+    settings
 }

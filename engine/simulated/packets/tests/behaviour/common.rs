@@ -2,8 +2,8 @@
 
 use kelpie_packets::congestion::{Algorithm, Dcqcn, Dctcp, Hpcc, Pint, Swift, Timely};
 use kelpie_packets::{
-    BufferSettings, EcmpHash, EcnCurve, Link, LinkEvent, MarkEcho, MessageForm, Network, NodeKind, Outcome, QpForm,
-    Recovery, Settings, Traffic, Trigger, WindowRule, run,
+    EcnCurve, Link, LinkEvent, MessageForm, Network, NodeKind, Outcome, QpForm, Settings, Traffic, Trigger, WindowRule,
+    run,
 };
 
 pub fn link(a: u32, b: u32, gbps: f64, delay_ns: u32) -> Link {
@@ -78,36 +78,16 @@ pub fn dcqcn() -> Dcqcn {
 
 pub fn settings(algorithm: Algorithm) -> Settings {
     let curve = EcnCurve { kmin: 20e3, kmax: 100e3, pmax: 0.2 };
-    Settings {
-        payload: 1000,
-        overhead: 48,
-        ack_bytes: 60,
-        packets_per_ack: 1,
-        acks_first: true,
-        whole_ns: false,
-        buffer: BufferSettings {
-            capacity: 4 << 20,
-            reserve: 4 << 10,
-            resume: 3 << 10,
-            shift: 3,
-            headroom_delays: 3.0,
-            pfc: true,
-        },
+    let mut settings = Settings {
         ecn: [25.0, 40.0, 100.0, 400.0, 800.0].map(|gbps| (gbps, curve)).to_vec(),
-        echo: MarkEcho::Acknowledgement,
-        hash: EcmpHash::Seeded(1),
-        algorithm,
-        window: WindowRule::None,
-        window_follows_rate: false,
         largest_rtt: false,
-        recovery: Recovery::GoBackN,
         nack_interval_ns: 50_000,
         timeout_ns: 1_000_000,
-        retries: 7,
-        late_notice: false,
-        seed: 1,
         end_ns: 10_000_000_000,
-    }
+        ..Settings::base(algorithm)
+    };
+    settings.buffer.capacity = 4 << 20;
+    settings
 }
 
 /// Settings with the marks of an algorithm for links of a rate, as its paper has them.
